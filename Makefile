@@ -1,0 +1,42 @@
+# slrlab needs only python3 (>= 3.11) and make; everything else is installed into .venv
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+OUT ?= results
+
+.DEFAULT_GOAL := help
+.PHONY: help reproduce test lint docs bench clean
+
+help: ## show this list
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+
+$(VENV)/core: pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "slrlab needs Python 3.11 or newer"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	@touch $@
+
+$(VENV)/dev: $(VENV)/core
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@
+
+reproduce: $(VENV)/core ## reproduce the paper's results (quick profile) into one HTML report
+	$(BIN)/slrlab reproduce --out $(OUT)
+
+test: $(VENV)/dev ## run the tests
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/dev ## check style, types and the direction of imports
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+docs: $(VENV)/dev ## build the documentation into site/
+	$(BIN)/mkdocs build --strict
+
+bench: $(VENV)/dev ## run the benchmarks (ratios, not seconds)
+	for file in benchmarks/*.py; do $(BIN)/python $$file || exit 1; done
+
+clean: ## remove what the commands above made
+	rm -rf $(VENV) $(OUT) site dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

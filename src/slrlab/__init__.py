@@ -1,0 +1,69 @@
+"""slrlab: why softmax attention retrieves better than its rivals, by how much, how soon.
+
+Importing the package is cheap: no compilation and no plotting library.
+"""
+
+from slrlab._errors import ComputationError, MissingExtraError, SlrlabError
+from slrlab._result import Estimate, Result, Status
+from slrlab.model.activations import (
+    Activation,
+    Elementwise,
+    Normalised,
+    Projection,
+    ScalarMap,
+    make_activation,
+    register_activation,
+)
+from slrlab.model.lengths import LengthLaw
+from slrlab.model.order_parameters import OrderParameters
+from slrlab.model.tasks import (
+    MaxSLR,
+    SelectionTask,
+    SpikedSLR,
+    Task,
+    TiltedTask,
+    make_task,
+    register_task,
+)
+from slrlab.theory.bayes_risk import BayesRisk, bayes_risk
+from slrlab.theory.population import (
+    PopulationRisk,
+    RiskProfile,
+    minimal_risk,
+    risk_at,
+    risk_profile,
+)
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Activation",
+    "BayesRisk",
+    "ComputationError",
+    "Elementwise",
+    "Estimate",
+    "LengthLaw",
+    "MaxSLR",
+    "MissingExtraError",
+    "Normalised",
+    "OrderParameters",
+    "PopulationRisk",
+    "Projection",
+    "Result",
+    "RiskProfile",
+    "ScalarMap",
+    "SelectionTask",
+    "SlrlabError",
+    "SpikedSLR",
+    "Status",
+    "Task",
+    "TiltedTask",
+    "bayes_risk",
+    "make_activation",
+    "make_task",
+    "minimal_risk",
+    "register_activation",
+    "register_task",
+    "risk_at",
+    "risk_profile",
+]

@@ -1,0 +1,73 @@
+"""Validators of user input; one wording everywhere: "NAME must be WHAT, got VALUE".
+
+The validators know nothing about what the numbers mean. The command line prints the same text,
+so a message reads the same from Python and from the shell.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from numbers import Integral, Real
+from typing import Any
+
+
+def _fail(name: str, accepted: str, given: Any, error: type[Exception] = ValueError) -> None:
+    shown = given if isinstance(given, str) and given else repr(given)
+    raise error(f"{name} must be {accepted}, got {shown}")
+
+
+def real(
+    value: Any,
+    name: str,
+    *,
+    accepted: str,
+    low: float = -math.inf,
+    high: float = math.inf,
+    open_low: bool = False,
+    finite: bool = True,
+) -> float:
+    """Return ``value`` as a float inside ``[low, high]`` (``(low, high]`` if ``open_low``)."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        _fail(name, accepted, value, TypeError)
+    number = float(value)
+    inside = low <= number <= high and not (open_low and number == low)
+    if math.isnan(number) or not inside or (finite and math.isinf(number)):
+        _fail(name, accepted, value)
+    return number
+
+
+def non_negative(value: Any, name: str, *, finite: bool = True) -> float:
+    """Return a number ``>= 0``; ``inf`` only where ``finite=False``."""
+    accepted = "a finite number >= 0" if finite else "a number >= 0 or inf"
+    return real(value, name, accepted=accepted, low=0.0, finite=finite)
+
+
+def finite(value: Any, name: str) -> float:
+    """Return a finite number of either sign."""
+    return real(value, name, accepted="a finite number")
+
+
+def positive(value: Any, name: str) -> float:
+    """Return a finite number ``> 0``."""
+    return real(value, name, accepted="a finite number > 0", low=0.0, open_low=True)
+
+
+def integer(value: Any, name: str, *, low: int = 1) -> int:
+    """Return a whole number ``>= low``; ``3.0`` is accepted, ``1.5`` and ``True`` are not."""
+    accepted = f"a whole number >= {low}"
+    if isinstance(value, bool) or not isinstance(value, Real):
+        _fail(name, accepted, value, TypeError)
+    if not isinstance(value, Integral) and not float(value).is_integer():
+        _fail(name, accepted, value)
+    if int(value) < low:
+        _fail(name, accepted, value)
+    return int(value)
+
+
+def choice(value: Any, name: str, options: Iterable[str]) -> str:
+    """Return ``value`` if it is one of ``options``."""
+    known = list(options)
+    if value not in known:
+        _fail(name, f"one of {', '.join(known)}", value)
+    return str(value)

@@ -1,0 +1,262 @@
+"""Attention activations in three families: elementwise, normalised, projection.
+
+An activation maps the scores of a sequence to the weights of its tokens. A new one is a line: a
+scalar map with two derivatives and a family. This module must not know about tasks or risks.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+import numpy as np
+from scipy import special
+
+from slrlab import _checks
+from slrlab.model.lengths import FloatArray
+
+Map = Callable[[FloatArray], FloatArray]
+
+
+@dataclass(frozen=True)
+class ScalarMap:
+    """A scalar function with its first two derivatives and, where it is positive, its log."""
+
+    value: Map
+    first: Map
+    second: Map
+    log: Map | None = None
+
+    def log_value(self, x: FloatArray) -> FloatArray:
+        """Return ``log φ(x)``; ``-inf`` where φ vanishes."""
+        if self.log is not None:
+            return self.log(x)
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.value(x)))
+
+
+@dataclass(frozen=True)
+class Activation(ABC):
+    """What all activations share.
+
+    Parameters
+    ----------
+    name
+        Key in tables, figures and on the command line.
+    bias
+        Number added to every score; None leaves it free, to be optimised with the rest.
+    """
+
+    name: str
+    bias: float | None = 0.0
+
+    family: ClassVar[str] = ""
+
+    def __post_init__(self) -> None:
+        if self.bias is not None:
+            object.__setattr__(self, "bias", _checks.finite(self.bias, "bias"))
+
+    @abstractmethod
+    def weights(self, scores: FloatArray) -> FloatArray:
+        """Return the token weights ``σ(χ)`` along the last axis."""
+
+    @property
+    def unbounded_contrast(self) -> bool:
+        """Whether a token with an infinite score can outweigh all others completely."""
+        return True
+
+    def with_bias(self, bias: float | None) -> Self:
+        """Return the same activation with the bias fixed (or freed with None)."""
+        return replace(self, bias=bias)
+
+    def shifted(self, scores: FloatArray) -> FloatArray:
+        """Return the scores plus the bias."""
+        if self.bias is None:
+            raise ValueError(f"bias of {self.name} must be a number here, got None (free)")
+        return scores if self.bias == 0.0 else scores + self.bias
+
+
+@dataclass(frozen=True)
+class Elementwise(Activation):
+    """``σ(χ)_ℓ = φ(χ_ℓ + bias)``: each token weighs itself, blind to the others."""
+
+    phi: ScalarMap = ScalarMap(np.positive, np.ones_like, np.zeros_like)
+
+    family: ClassVar[str] = "elementwise"
+
+    def weights(self, scores: FloatArray) -> FloatArray:
+        return self.phi.value(self.shifted(scores))
+
+    @property
+    def unbounded_contrast(self) -> bool:
+        with np.errstate(over="ignore"):
+            top, low = self.phi.value(np.array([1e150, -1e150]))
+        # a bounded φ separates only if a free bias can push the irrelevant tokens to φ = 0
+        return bool(abs(top) > 1e100 or (self.bias is None and low == 0.0 and top != 0.0))
+
+
+@dataclass(frozen=True)
+class Normalised(Activation):
+    """``σ(χ)_ℓ = φ(χ_ℓ + bias)/(sink + Σ φ(χ + bias))`` with ``φ >= 0``; 0/0 is 0.
+
+    ``exponential`` says where ``φ(x)`` behaves as ``e^x``: ``"everywhere"``, ``"left"`` (for
+    ``x → −∞``) or ``"nowhere"``. It only tells the theory how coarse its grids may be.
+    """
+
+    phi: ScalarMap = ScalarMap(np.exp, np.exp, np.exp, np.positive)
+    sink: float = 0.0
+    exponential: str = "nowhere"
+
+    family: ClassVar[str] = "normalised"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "sink", _checks.non_negative(self.sink, "sink"))
+        _checks.choice(self.exponential, "exponential", ["everywhere", "left", "nowhere"])
+
+    def weights(self, scores: FloatArray) -> FloatArray:
+        log_phi = self.log_phi(scores)
+        top = log_phi.max(axis=-1, keepdims=True)
+        if self.sink > 0.0:
+            top = np.maximum(top, math.log(self.sink))
+        top = np.where(np.isfinite(top), top, 0.0)
+        phi = np.exp(log_phi - top)
+        total = phi.sum(axis=-1, keepdims=True) + self.sink * np.exp(-top)
+        return np.divide(phi, total, out=np.zeros_like(phi), where=total > 0.0)
+
+    def log_phi(self, scores: FloatArray) -> FloatArray:
+        """Return ``log φ(χ + bias)``."""
+        return self.phi.log_value(self.shifted(scores))
+
+    @property
+    def unbounded_contrast(self) -> bool:
+        with np.errstate(over="ignore"):
+            return bool(self.phi.log_value(np.array([1e150]))[0] > 100.0)
+
+
+@dataclass(frozen=True)
+class Projection(Activation):
+    """``σ(χ)_ℓ = h(χ_ℓ − τ)``, the threshold ``τ`` fixed by ``Σ σ = 1`` (sparsemax, entmax).
+
+    ``power`` is the exponent of ``h(x) = max(x, 0)^power`` after the scores are multiplied by
+    ``1/power``: 1 is sparsemax, 2 is 1.5-entmax, ``1/(α−1)`` is α-entmax.
+    """
+
+    power: float = 1.0
+
+    family: ClassVar[str] = "projection"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "power", _checks.positive(self.power, "power"))
+
+    def weights(self, scores: FloatArray) -> FloatArray:
+        x = self.shifted(scores) / self.power
+        top = x.max(axis=-1, keepdims=True)
+        # at τ = max the sum is 0, at τ = max − 1 the largest token alone already gives 1
+        tau = self._newton(x, top - 1.0) if self.power >= 1.0 else self._bisect(x, top)
+        sigma = self._tail(x - tau)
+        return np.asarray(sigma / sigma.sum(axis=-1, keepdims=True))
+
+    def _newton(self, x: FloatArray, tau: FloatArray) -> FloatArray:
+        """Solve ``Σ h(x−τ) = 1`` from the left: the sum is convex, so steps never overshoot."""
+        for _ in range(100):
+            gap = np.maximum(x - tau, 0.0)
+            root = gap ** (self.power - 1.0) if self.power > 1.0 else (gap > 0.0) * 1.0
+            step = ((root * gap).sum(-1, keepdims=True) - 1.0) / (
+                self.power * root.sum(-1, keepdims=True)
+            )
+            tau = tau + step
+            if float(np.abs(step).max(initial=0.0)) < 1e-14:
+                break
+        return tau
+
+    def _bisect(self, x: FloatArray, high: FloatArray) -> FloatArray:
+        low = high - 1.0
+        for _ in range(60):
+            middle = 0.5 * (low + high)
+            heavy = self._tail(x - middle).sum(axis=-1, keepdims=True) >= 1.0
+            low, high = np.where(heavy, middle, low), np.where(heavy, high, middle)
+        return low
+
+    def _tail(self, x: FloatArray) -> FloatArray:
+        return np.maximum(x, 0.0) ** self.power
+
+
+def _log_softplus(x: FloatArray) -> FloatArray:
+    # below -30 softplus(x) = e^x to rounding, and log(e^x) must not pass through underflow
+    return np.where(x < -30.0, x, np.log(np.logaddexp(0.0, np.maximum(x, -30.0))))
+
+
+def _logistic_slope(x: FloatArray) -> FloatArray:
+    p = special.expit(x)
+    return np.asarray(p * (1.0 - p))
+
+
+_BELL = 2.0 / math.sqrt(math.pi)
+
+ACTIVATIONS: dict[str, Activation] = {}
+
+
+def register_activation(activation: Activation) -> Activation:
+    """Make an activation available by its name."""
+    ACTIVATIONS[activation.name] = activation
+    return activation
+
+
+SOFTMAX = register_activation(Normalised("softmax", exponential="everywhere"))
+LINEAR = register_activation(
+    Elementwise("linear", phi=ScalarMap(lambda x: 1.0 + x, np.ones_like, np.zeros_like))
+)
+ERF = register_activation(
+    Elementwise(
+        "erf",
+        bias=None,
+        phi=ScalarMap(
+            # erfc(-x) is 1 + erf(x) without cancellation in the left tail
+            lambda x: special.erfc(-x),
+            lambda x: _BELL * np.exp(-(x**2)),
+            lambda x: -2.0 * _BELL * x * np.exp(-(x**2)),
+        ),
+    )
+)
+SOFTPLUS = register_activation(
+    Normalised(
+        "softplus",
+        exponential="left",
+        phi=ScalarMap(
+            lambda x: np.logaddexp(0.0, x), special.expit, _logistic_slope, _log_softplus
+        ),
+    )
+)
+SPARSEMAX = register_activation(Projection("sparsemax", power=1.0))
+ENTMAX15 = register_activation(Projection("entmax15", power=2.0))
+
+
+def make_activation(name: str | Activation, *, bias: float | str | None = None) -> Activation:
+    """Return the activation called ``name``, or built from an expression in ``x``.
+
+    ``bias`` is a number, ``"optimal"`` (left free), or None for the activation's own default.
+
+    >>> make_activation("erf").bias is None, make_activation("erf", bias=0.5).bias
+    (True, 0.5)
+    >>> make_activation("elementwise: 1 + tanh(x)").family
+    'elementwise'
+    """
+    if isinstance(name, Activation):
+        found = name
+    elif name in ACTIVATIONS:
+        found = ACTIVATIONS[name]
+    else:
+        from slrlab.model.expressions import activation_from_expression
+
+        found = activation_from_expression(name, known=ACTIVATIONS)
+    if bias is None:
+        return found
+    if bias == "optimal":
+        return found.with_bias(None)
+    accepted = "a finite number or optimal"
+    return found.with_bias(_checks.real(bias, "bias", accepted=accepted))

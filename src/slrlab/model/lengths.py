@@ -1,0 +1,233 @@
+"""Laws of the sequence length: fixed, uniform over a set, weighted, truncated Poisson, geometric.
+
+The theory meets a length law only through its generating function ``G(z) = E z^(L-1)``.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from slrlab import _checks
+
+FloatArray: TypeAlias = npt.NDArray[np.float64]
+Length: TypeAlias = "int | str | Sequence[int] | Mapping[int, float] | LengthLaw"
+
+ACCEPTED = (
+    "a whole number >= 1 (3), a set (1,2,3), weights that sum to 1 (1:0.2,2:0.3,3:0.5), "
+    "uniform(1,10), poisson(MEAN) or geometric(MEAN)"
+)
+_TAIL = 1e-16  # mass that a named law may lose when its support is cut
+_NAMED = re.compile(r"(uniform|poisson|geometric)\(([^()]*)\)")
+
+
+def _bad(given: object, why: str = "") -> ValueError:
+    return ValueError(f"length must be {ACCEPTED}, got {given}" + (f" ({why})" if why else ""))
+
+
+@dataclass(frozen=True)
+class LengthLaw:
+    """A distribution on positive integers with finite support.
+
+    Parameters
+    ----------
+    lengths
+        Distinct whole numbers >= 1.
+    probabilities
+        One non-negative number per length; they sum to 1.
+    label
+        How the law is written in tables and on the command line.
+
+    Examples
+    --------
+    >>> LengthLaw.of("1:0.2,2:0.3,3:0.5").mean
+    2.3
+    >>> LengthLaw.of(3)
+    LengthLaw('3')
+    """
+
+    lengths: tuple[int, ...]
+    probabilities: tuple[float, ...]
+    label: str
+
+    def __post_init__(self) -> None:
+        given = self.label or dict(zip(self.lengths, self.probabilities, strict=False))
+        if not self.lengths or len(self.lengths) != len(self.probabilities):
+            raise _bad(given)
+        if len(set(self.lengths)) != len(self.lengths):
+            raise _bad(given, "the lengths repeat")
+        if any(not math.isfinite(p) or p < 0 for p in self.probabilities):
+            raise _bad(given, "a weight is negative or not a number")
+        total = math.fsum(self.probabilities)
+        if abs(total - 1.0) > 1e-9:
+            raise _bad(given, f"the weights sum to {total:.10g}")
+
+    @classmethod
+    def of(cls, length: Any) -> LengthLaw:
+        """Make a law from a number, a sequence, a mapping, a string or another law."""
+        if isinstance(length, LengthLaw):
+            return length
+        if isinstance(length, str):
+            return _parse(length)
+        if isinstance(length, Mapping):
+            keys = tuple(_whole(key, length) for key in length)
+            label = ",".join(f"{k}:{p!r}" for k, p in zip(keys, length.values(), strict=True))
+            return cls(keys, tuple(float(p) for p in length.values()), label)
+        if isinstance(length, Sequence | np.ndarray):
+            return cls.uniform([_whole(value, length) for value in length])
+        return cls.uniform([_whole(length, length)])
+
+    @classmethod
+    def uniform(cls, lengths: Sequence[int]) -> LengthLaw:
+        """Return the uniform law over a set of lengths (one length: a fixed length)."""
+        values = tuple(int(value) for value in lengths)
+        if not values:
+            raise _bad("an empty set")
+        return cls(values, (1.0 / len(values),) * len(values), ",".join(map(str, values)))
+
+    @classmethod
+    def poisson(cls, mean: float) -> LengthLaw:
+        """Return ``P(L) ∝ mean^L/L!`` on ``L >= 1``, cut where the tail is below 1e-16."""
+        rate = _checks.positive(mean, "length mean")
+        top = int(rate + 40 + 12 * math.sqrt(rate))
+        support = np.arange(1, top + 1)
+        log_p = support * math.log(rate) - np.cumsum(np.log(support))
+        return cls._from_log(support, log_p, f"poisson({mean:g})")
+
+    @classmethod
+    def geometric(cls, mean: float) -> LengthLaw:
+        """Return ``P(L) = (1/mean)(1-1/mean)^(L-1)`` on ``L >= 1``, cut at a tail of 1e-16."""
+        value = _checks.real(mean, "length mean", accepted="a finite number >= 1", low=1.0)
+        if value == 1.0:
+            return cls((1,), (1.0,), "geometric(1)")
+        log_ratio = math.log1p(-1.0 / value)
+        support = np.arange(1, int(math.log(_TAIL) / log_ratio) + 2)
+        return GeometricLaw._from_log(support, (support - 1) * log_ratio, f"geometric({mean:g})")
+
+    @classmethod
+    def _from_log(cls, support: npt.NDArray[Any], log_p: FloatArray, label: str) -> LengthLaw:
+        p = np.exp(log_p - log_p.max())
+        p /= p.sum()
+        kept = p > _TAIL * p.max()
+        p = p[kept] / p[kept].sum()
+        return cls(tuple(support[kept].tolist()), tuple(p.tolist()), label)
+
+    @cached_property
+    def _arrays(self) -> tuple[FloatArray, FloatArray]:
+        return np.array(self.lengths, dtype=float), np.array(self.probabilities)
+
+    @property
+    def mean(self) -> float:
+        """Mean length ``L̄``."""
+        return math.fsum(n * p for n, p in zip(self.lengths, self.probabilities, strict=True))
+
+    @property
+    def longest(self) -> int:
+        """Longest possible sequence."""
+        return max(self.lengths)
+
+    @property
+    def shortest(self) -> int:
+        """Shortest possible sequence."""
+        return min(self.lengths)
+
+    def generating(self, log_z: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return ``G, G', G''`` of ``G(z) = E z^(L-1)`` at ``z = exp(log_z) <= 1``.
+
+        Powers are taken in the log domain: at ``L = 10⁶`` the factor ``z^(L-1)`` needs
+        ``log z`` to full relative accuracy, which ``z`` itself cannot hold.
+        """
+        if len(self.lengths) > 8 and self.longest < 4 * len(self.lengths):
+            return self._horner(log_z)
+        flat = log_z.ravel()
+        out = np.zeros((3, flat.size))
+        lengths, weights = self._arrays
+        block = max(1, 2_000_000 // max(1, flat.size))
+        for start in range(0, lengths.size, block):
+            n = lengths[start : start + block, None] - 1.0
+            p = weights[start : start + block]
+            out[0] += p @ np.exp(n * flat)
+            out[1] += (p * n[:, 0]) @ np.exp(np.maximum(n - 1.0, 0.0) * flat)
+            out[2] += (p * n[:, 0] * (n[:, 0] - 1.0)) @ np.exp(np.maximum(n - 2.0, 0.0) * flat)
+        g0, g1, g2 = out.reshape(3, *log_z.shape)
+        return g0, g1, g2
+
+    def _horner(self, log_z: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Evaluate the polynomial and two derivatives: a few flops a length, no exponentials."""
+        z = np.exp(log_z)
+        lengths, weights = self._arrays
+        coefficients = np.zeros(self.longest)
+        coefficients[lengths.astype(int) - 1] = weights
+        g0, g1, g2 = np.zeros((3, *z.shape))
+        for c in coefficients[::-1]:
+            g2 *= z
+            g2 += g1
+            g1 *= z
+            g1 += g0
+            g0 *= z
+            g0 += c
+        return g0, g1, 2.0 * g2
+
+    def sample(self, rng: np.random.Generator, size: int) -> npt.NDArray[np.int64]:
+        """Draw ``size`` lengths."""
+        drawn = rng.choice(np.array(self.lengths), size=size, p=np.array(self.probabilities))
+        return np.asarray(drawn, dtype=np.int64)
+
+    def __str__(self) -> str:
+        return self.label
+
+    def __repr__(self) -> str:
+        return f"LengthLaw({self.label!r})"
+
+    def to_dict(self) -> str:
+        """Return the label: what the command line accepts back."""
+        return self.label
+
+
+class GeometricLaw(LengthLaw):
+    """``P(L) = p(1−p)^(L−1)``, whose generating function needs no sum."""
+
+    def generating(self, log_z: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        p = self.probabilities[0]
+        q = 1.0 - p
+        below = 1.0 / (p - q * np.expm1(log_z))  # 1/(1 − qz) without cancellation at z = 1
+        g0 = p * below
+        g1 = g0 * (q * below)
+        return g0, g1, 2.0 * g1 * (q * below)
+
+
+def _whole(value: Any, given: Any) -> int:
+    try:
+        return _checks.integer(value, "length")
+    except (TypeError, ValueError):
+        raise _bad(given) from None
+
+
+def _parse(text: str) -> LengthLaw:
+    named = _NAMED.fullmatch(text.replace(" ", ""))
+    try:
+        if named:
+            values = [float(part) for part in named[2].split(",")]
+            if named[1] == "uniform":
+                low, high = (_checks.integer(value, "length") for value in values)
+                law = LengthLaw.uniform(range(low, high + 1))
+                return LengthLaw(law.lengths, law.probabilities, f"uniform({low},{high})")
+            (mean,) = values
+            return LengthLaw.poisson(mean) if named[1] == "poisson" else LengthLaw.geometric(mean)
+        parts = [part.split(":") for part in text.split(",")]
+        if all(len(part) == 1 for part in parts):
+            lengths = [_checks.integer(float(part[0]), "length") for part in parts]
+            return LengthLaw.uniform(lengths)
+        pairs = [(_checks.integer(float(n), "length"), float(p)) for n, p in parts]
+        return LengthLaw(tuple(n for n, _ in pairs), tuple(p for _, p in pairs), text)
+    except (ValueError, TypeError, OverflowError) as error:
+        if str(error).startswith(f"length must be {ACCEPTED}"):
+            raise
+        raise _bad(text or repr(text)) from None

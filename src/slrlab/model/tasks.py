@@ -1,0 +1,215 @@
+r"""Single-location regression tasks: where the relevant token sits and what the scores look like.
+
+A sequence of ``L`` Gaussian tokens hides one relevant place ``ε``; the label is
+``y = z*_ε + noise·ξ``. Everything below speaks of the key scores ``χ* = Xk*/√D`` alone (the value
+scores ``z*`` are independent standard normals). Two families cover the tasks known today:
+
+`TiltedTask`
+    tokens are independent; the relevant one has density ``N(x)·r(x)``, the others ``N(x)``.
+    The posterior of the place is ``r(χ*_ℓ)/Σ r(χ*)``.
+`SelectionTask`
+    all tokens are ``N(0, 1)``; the place is drawn with probability ``w(χ*_ℓ)/Σ w(χ*)``.
+
+A new task subclasses one of them and gives one function. This module must not know how risks
+are computed.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from slrlab import _checks
+from slrlab.model.lengths import FloatArray, LengthLaw
+
+
+@dataclass(frozen=True)
+class Task(ABC):
+    """What all tasks share.
+
+    Parameters
+    ----------
+    signal
+        Strength ``ν >= 0`` of the hint that marks the relevant token; ``inf`` is allowed.
+    length
+        Sequence length: a number, a set, weights or a `LengthLaw`.
+    noise
+        Standard deviation ``Δ >= 0`` of the label noise.
+    """
+
+    signal: float
+    length: LengthLaw
+    noise: float = 0.0
+
+    name: ClassVar[str] = ""
+
+    def __post_init__(self) -> None:
+        signal = _checks.non_negative(self.signal, "signal", finite=False)
+        object.__setattr__(self, "signal", signal)
+        object.__setattr__(self, "length", LengthLaw.of(self.length))
+        object.__setattr__(self, "noise", _checks.non_negative(self.noise, "noise"))
+
+    @property
+    def trivial_risk(self) -> float:
+        """Risk ``1 + Δ²`` of predicting zero."""
+        return 1.0 + self.noise**2
+
+    @property
+    def posterior_scale(self) -> float | None:
+        """The ``c`` for which the posterior is ``softmax(c·χ*)``; None if it has another form."""
+        return None
+
+    @property
+    def steepness(self) -> float:
+        """Typical slope of the log posterior in ``χ*``; numerical grids resolve its inverse."""
+        return max(1.0, self.signal)
+
+    @abstractmethod
+    def log_posterior(self, scores: FloatArray) -> FloatArray:
+        """Return ``log P(ε=ℓ | χ*)`` up to a constant, elementwise."""
+
+    @abstractmethod
+    def sample_scores(
+        self, rng: np.random.Generator, size: int, length: int
+    ) -> tuple[FloatArray, npt.NDArray[np.int64]]:
+        """Draw key scores ``(size, length)`` and the hidden place of each sequence."""
+
+    def posterior(self, scores: FloatArray) -> FloatArray:
+        """Return ``P(ε=ℓ | χ*)`` along the last axis."""
+        if math.isinf(self.signal):
+            return np.asarray(scores == scores.max(axis=-1, keepdims=True), dtype=float)
+        log_p = self.log_posterior(scores)
+        weights = np.exp(log_p - log_p.max(axis=-1, keepdims=True))
+        return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
+
+
+@dataclass(frozen=True)
+class TiltedTask(Task):
+    """Independent tokens; the relevant one carries a density ratio ``r`` to ``N(0, 1)``."""
+
+    @abstractmethod
+    def log_ratio(self, scores: FloatArray) -> FloatArray:
+        """Return ``log r(x)``, with ``E r = 1`` under ``N(0, 1)``."""
+
+    @property
+    @abstractmethod
+    def relevant_interval(self) -> tuple[float, float]:
+        """Interval outside which the relevant token has mass below 1e-18."""
+
+    @abstractmethod
+    def sample_relevant(self, rng: np.random.Generator, size: int) -> FloatArray:
+        """Draw the key score of relevant tokens."""
+
+    def log_posterior(self, scores: FloatArray) -> FloatArray:
+        return self.log_ratio(scores)
+
+    def sample_scores(
+        self, rng: np.random.Generator, size: int, length: int
+    ) -> tuple[FloatArray, npt.NDArray[np.int64]]:
+        scores = rng.standard_normal((size, length))
+        place = rng.integers(length, size=size)
+        scores[np.arange(size), place] = self.sample_relevant(rng, size)
+        return scores, place
+
+
+@dataclass(frozen=True)
+class SelectionTask(Task):
+    """Gaussian tokens; the place is drawn from the weights ``w(χ*)`` (infinite signal: argmax)."""
+
+    @abstractmethod
+    def log_weight(self, scores: FloatArray) -> FloatArray:
+        """Return ``log w(x)``, non-decreasing in ``x``, for a finite signal."""
+
+    @property
+    def hard(self) -> bool:
+        """Whether the place is the argmax of the scores."""
+        return math.isinf(self.signal)
+
+    def log_posterior(self, scores: FloatArray) -> FloatArray:
+        return self.log_weight(scores)
+
+    def sample_scores(
+        self, rng: np.random.Generator, size: int, length: int
+    ) -> tuple[FloatArray, npt.NDArray[np.int64]]:
+        scores = rng.standard_normal((size, length))
+        # argmax(log w + Gumbel) is an exact draw from w/Σw; without noise it is the hard limit
+        race = scores if self.hard else self.log_weight(scores) + rng.gumbel(size=scores.shape)
+        return scores, np.asarray(race.argmax(axis=1), dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class SpikedSLR(TiltedTask):
+    """Spiked-SLR: the relevant token is shifted by ``√ν`` along ``k*``.
+
+    >>> SpikedSLR(signal=2.0, length=3).posterior_scale
+    1.4142135623730951
+    """
+
+    name: ClassVar[str] = "spiked"
+
+    @property
+    def posterior_scale(self) -> float:
+        return math.sqrt(self.signal)
+
+    @property
+    def steepness(self) -> float:
+        return max(1.0, math.sqrt(self.signal))
+
+    def log_ratio(self, scores: FloatArray) -> FloatArray:
+        return math.sqrt(self.signal) * scores - self.signal / 2.0
+
+    @property
+    def relevant_interval(self) -> tuple[float, float]:
+        return math.sqrt(self.signal) - 9.0, math.sqrt(self.signal) + 9.0
+
+    def sample_relevant(self, rng: np.random.Generator, size: int) -> FloatArray:
+        return rng.standard_normal(size) + math.sqrt(self.signal)
+
+
+@dataclass(frozen=True)
+class MaxSLR(SelectionTask):
+    """Max-SLR: the place is drawn from ``softmax(ν χ*)``; at ``ν = ∞`` it is the largest score.
+
+    >>> MaxSLR(signal=float("inf"), length=3).hard
+    True
+    """
+
+    name: ClassVar[str] = "max"
+
+    @property
+    def posterior_scale(self) -> float:
+        return self.signal
+
+    def log_weight(self, scores: FloatArray) -> FloatArray:
+        return self.signal * scores
+
+
+TASKS: dict[str, type[Task]] = {}
+_T = TypeVar("_T", bound=type[Task])
+
+
+def register_task(task: _T) -> _T:
+    """Make a task class available by its ``name`` (class decorator)."""
+    _checks.choice(bool(task.name) and "named", "task name", ["named"])
+    TASKS[task.name] = task
+    return task
+
+
+for _task in (SpikedSLR, MaxSLR):
+    register_task(_task)
+
+
+def make_task(name: str, *, signal: float, length: Any, noise: float = 0.0) -> Task:
+    """Return the task called ``name``.
+
+    >>> make_task("max", signal=3.0, length="1,2,3").length.mean
+    2.0
+    """
+    build: Callable[..., Task] = TASKS[_checks.choice(name, "task", TASKS)]
+    return build(signal=signal, length=length, noise=noise)

@@ -1,0 +1,184 @@
+r"""Moments of ``φ_ε/(b + Σφ)`` when the place ``ε`` is drawn from weights ``w`` of the same tokens.
+
+The probability ``w_ε/Σw`` brings a second Laplace variable ``s``; one-token expectations become
+matrices over ``(log s, log t)``, each the product of a matrix that knows ``w`` (a *kernel*) and
+one that knows ``φ`` (a *decay*). At infinite signal the kernel is a step: the place is the argmax,
+``s`` becomes the value of the maximum and the matrix product a cumulative sum.
+"""
+
+# notation: docs/notation.md, "Laplace variables"
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from scipy import special
+
+from slrlab.numerics.simplex import FloatArray, Generating
+
+_ROOT_2PI = np.sqrt(2.0 * np.pi)
+_LEGENDRE = np.polynomial.legendre.leggauss(6)
+
+
+@dataclass(frozen=True)
+class Decay:
+    """``E[1−e^{−T}]``, ``E[e^{−T}]``, ``E[T e^{−T}]`` per node (rows) and ``log t`` (columns)."""
+
+    missing: FloatArray
+    zero: FloatArray
+    one: FloatArray
+
+
+class SelectionKernel(Protocol):
+    """One-token sums over nodes, for each value of the selection variable.
+
+    ``survive`` sums with the weight that the token was not selected, ``pick`` with the density
+    that it was; ``missing`` is ``1 − survive(1)`` without cancellation; ``weights`` integrate
+    over the selection variable.
+    """
+
+    weights: FloatArray
+    missing: FloatArray
+
+    def survive(self, matrix: FloatArray) -> FloatArray: ...
+
+    def pick(self, matrix: FloatArray) -> FloatArray: ...
+
+
+@dataclass(frozen=True)
+class SoftKernel:
+    """Kernel of a finite signal: ``S = s·w(x)`` on nodes with Gaussian weights."""
+
+    weights: FloatArray
+    missing: FloatArray
+    stay: FloatArray
+    go: FloatArray
+
+    @classmethod
+    def build(
+        cls, u: FloatArray, weights: FloatArray, log_w: FloatArray, law: FloatArray
+    ) -> SoftKernel:
+        """Return the kernel on a grid of ``u = log s`` for nodes of weight ``law``."""
+        race = np.exp(np.minimum(u[:, None] + log_w, 700.0))
+        stay = np.exp(-race)
+        return cls(weights, -np.expm1(-race) @ law, stay * law, race * stay * law)
+
+    def survive(self, matrix: FloatArray) -> FloatArray:
+        return np.asarray(self.stay @ matrix)
+
+    def pick(self, matrix: FloatArray) -> FloatArray:
+        return np.asarray(self.go @ matrix)
+
+
+@dataclass(frozen=True)
+class HardKernel:
+    """Kernel of the argmax: the selection variable is the value of the maximum.
+
+    The nodes are the values themselves, preceded by Gauss–Legendre nodes between consecutive
+    values: ``survive`` is a running integral with the accuracy of that rule.
+    """
+
+    values: FloatArray
+    weights: FloatArray
+    missing: FloatArray
+    nodes: FloatArray
+    inside: FloatArray
+
+    @classmethod
+    def build(cls, edge: float, step: float) -> HardKernel:
+        """Return the kernel for standard normal scores cut at ``±edge``."""
+        values = np.arange(-edge, edge + step, step)
+        offset, gauss = (_LEGENDRE[0] + 1.0) / 2.0, _LEGENDRE[1] / 2.0
+        between = (values[:, None] - step + step * offset).ravel()
+        inside = (np.exp(-(between.reshape(values.size, -1) ** 2) / 2.0) * gauss) * step / _ROOT_2PI
+        return cls(
+            values,
+            np.full(values.size, step),
+            special.ndtr(-values),
+            np.concatenate([between, values]),
+            inside,
+        )
+
+    def survive(self, matrix: FloatArray) -> FloatArray:
+        between = matrix[: self.inside.size].reshape(*self.inside.shape, -1)
+        return np.cumsum(np.einsum("ij,ijk->ik", self.inside, between), axis=0)
+
+    def pick(self, matrix: FloatArray) -> FloatArray:
+        density = np.exp(-(self.values**2) / 2.0) / _ROOT_2PI
+        return density[:, None] * matrix[self.inside.size :]
+
+
+def decay_matrices(u: FloatArray, log_phi: FloatArray, jitter: FloatArray) -> Decay:
+    """Return the decay on ``u = log t`` for nodes ``(node, jitter)``, averaged over the jitter."""
+    count = log_phi.shape[0]
+    missing, zero, one = np.empty((3, count, u.size))
+    rows = max(1, (1 << 21) // (log_phi.shape[1] * u.size))
+    for start in range(0, count, rows):
+        block = slice(start, start + rows)
+        t_phi = np.exp(np.minimum(log_phi[block, :, None] + u, 700.0))
+        decay = np.exp(-t_phi)
+        zero[block] = np.einsum("j,ijk->ik", jitter, decay)
+        missing[block] = np.einsum("j,ijk->ik", jitter, -np.expm1(-t_phi))
+        one[block] = np.einsum("j,ijk->ik", jitter, t_phi * decay)
+    return Decay(missing, zero, one)
+
+
+def selection_first_moments(
+    kernel: SelectionKernel,
+    decay: Decay,
+    weights: FloatArray,
+    generating: Generating,
+    t_sink: FloatArray | float = 0.0,
+) -> tuple[float, float]:
+    """Return ``E[σ_ε]`` and ``E[1−σ_ε]`` (computed apart: their sum is 1 only if both are right).
+
+    ``weights`` integrate over ``log t``; ``t_sink`` is ``t·b`` on the ``(log s, log t)`` grid.
+    """
+    absent = np.minimum(kernel.missing[:, None] + kernel.survive(decay.missing), 1.0 - 1e-16)
+    log_z = np.log1p(-absent)
+    g0, g1, g2 = generating(log_z)
+    z = np.exp(log_z)
+    several, pairs = z * g1 + g0, z * g2 + 2.0 * g1  # Σ P(L) L z^(L−1) and Σ P(L) L(L−1) z^(L−2)
+    picked = kernel.pick(decay.zero)
+    mute = np.exp(-np.asarray(t_sink))
+    target = mute * kernel.pick(decay.one) * several
+    shortfall = mute * picked * (kernel.survive(decay.one) * pairs + t_sink * several)
+    return (
+        float(kernel.weights @ target @ weights),
+        float(kernel.weights @ shortfall @ weights),
+    )
+
+
+def aligned_exponential_moments(
+    signal: float,
+    scale: float,
+    generating: Generating,
+    u: FloatArray,
+    u_weights: FloatArray,
+    *,
+    resolution: float = 1.0,
+) -> tuple[float, float]:
+    """Return ``E[σ_ε]``, ``E[1−σ_ε]`` for ``w = e^{signal·x}``, ``φ = e^{scale·x}``, no sink.
+
+    Both factors are steps of width ``1/signal`` and ``1/scale`` that move with their Laplace
+    variables, and the integrand lives where the two steps meet. Here ``log t`` is measured from
+    that meeting point and the tokens from the step, on a sinh grid that resolves it: the cost
+    does not depend on the signal.
+    """
+    tail = 38.0
+    ratio = scale / signal
+    wide = max(1.0, ratio)
+    delta = np.arange(-tail * wide - 6.0, tail + 6.0 * wide, 0.3 / resolution)
+    sharp = max(signal, scale)
+    reach = 12.0 + np.abs(u).max() / signal
+    top = np.arcsinh(reach * sharp)
+    theta = np.arange(-top, top, 0.05 / resolution)
+    y = np.sinh(theta) / sharp
+    x = y - u[:, None] / signal
+    law = np.exp(-(x**2) / 2.0) * np.cosh(theta) * (theta[1] - theta[0]) / (sharp * _ROOT_2PI)
+    race = np.exp(np.minimum(signal * y, 700.0))
+    stay = np.exp(-race)
+    kernel = SoftKernel(u_weights, law @ -np.expm1(-race), stay * law, race * stay * law)
+    decay = decay_matrices(-delta, scale * y[:, None], np.ones(1))
+    return selection_first_moments(kernel, decay, np.full(delta.size, delta[1] - delta[0]), generating)

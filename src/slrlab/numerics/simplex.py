@@ -1,0 +1,224 @@
+r"""Moments of ``φ_ε/(b + Σφ)`` over random tokens, at a cost that does not grow with their number.
+
+``1/Sⁿ = ∫₀^∞ tⁿ⁻¹ e^{−tS} dt/(n−1)!`` turns a ratio of sums into products of one-token
+expectations. With ``t = e^u`` the integrand is analytic in a strip ``|Im u| < π/2`` and decays at
+least exponentially, so the trapezoid rule converges geometrically in its step.
+
+The number of tokens enters through ``G(z) = E z^(L−1)``, ``G'`` and ``G''`` only. This module
+knows nodes and weights, not tasks or activations.
+"""
+
+# notation: docs/notation.md, "Laplace variables"
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray: TypeAlias = npt.NDArray[np.float64]
+Generating: TypeAlias = Callable[[FloatArray], tuple[FloatArray, FloatArray, FloatArray]]
+
+STEP = 0.3  # in u: error e^{−π²/STEP} ~ 5e-15, the edge of the strip being π/2
+_CHUNK = 1 << 20  # entries of one block of the (u, node) matrix: stays in cache
+_SCAN = 48  # points of the pass that finds where the integrand lives
+_NEGLIGIBLE = 1e-18
+_TURN = 3.0  # u beyond which tφ ~ 1 means φ in its exponential tail
+
+
+@dataclass(frozen=True)
+class TokenFactors:
+    """``E[Tʲ e^{−T}]``, ``T = tφ``, for one token law, on a grid of ``u = log t``."""
+
+    zero: FloatArray
+    one: FloatArray
+    two: FloatArray
+    log_zero: FloatArray
+
+
+@dataclass(frozen=True)
+class SimplexMoments:
+    """First and second moments of the weight on the relevant token.
+
+    ``target = E[σ_ε]``, ``shortfall = E[1−σ_ε]``, ``shortfall_square = E[(1−σ_ε)²]`` and
+    ``off_target = E Σ_{ℓ≠ε} σ_ℓ²``; each is a sum of positive terms, so each keeps its relative
+    accuracy however small it is.
+    """
+
+    target: float
+    shortfall: float
+    shortfall_square: float
+    off_target: float
+
+
+def log_expectation(zero: FloatArray, complement: FloatArray) -> FloatArray:
+    """Return ``log E[e^{−T}]`` from the better of the expectation and its complement to 1."""
+    near_one = np.log1p(-np.minimum(complement, 0.75))
+    return np.where(complement < 0.5, near_one, np.log(np.maximum(zero, 1e-290)))
+
+
+def token_factors(u: FloatArray, log_phi: FloatArray, *laws: FloatArray) -> list[TokenFactors]:
+    """Return the factors of each law (weights on the nodes where ``log φ`` is given)."""
+    weights = np.stack(laws, axis=1)
+    sums = np.empty((4, u.size, len(laws)))
+    rows = max(1, _CHUNK // max(1, log_phi.size))
+    for start in range(0, u.size, rows):
+        block = slice(start, start + rows)
+        t_phi = np.exp(np.minimum(u[block, None] + log_phi, 700.0))
+        decay = np.exp(-t_phi)
+        sums[0, block] = decay @ weights
+        sums[3, block] = -np.expm1(-t_phi) @ weights
+        decay *= t_phi
+        sums[1, block] = decay @ weights
+        decay *= t_phi
+        sums[2, block] = decay @ weights
+    return [
+        TokenFactors(*(sums[j, :, i] for j in range(3)), log_expectation(*sums[[0, 3], :, i]))
+        for i in range(len(laws))
+    ]
+
+
+def binned(log_phi: FloatArray, *laws: FloatArray, count: int = 192) -> list[FloatArray]:
+    """Merge nodes of similar ``log φ``: sums keep their order of magnitude, not their digits."""
+    finite = np.isfinite(log_phi)
+    low, high = log_phi[finite].min(), log_phi[finite].max()
+    width = max(high - low, 1e-12) / (count - 1)
+    place = np.where(finite, np.rint((np.where(finite, log_phi, low) - low) / width), count)
+    values = np.append(low + width * np.arange(count), -np.inf)
+    sums = [np.bincount(place.astype(np.intp), weights=law, minlength=count + 1) for law in laws]
+    return [values, *sums]
+
+
+def window(
+    rows: Callable[..., FloatArray], log_phi: FloatArray, *laws: FloatArray
+) -> FloatArray:
+    """Return the ends of the interval of ``u`` outside which every integrand is negligible.
+
+    ``rows(u, log_phi, *laws)`` returns integrands, one a row; each is judged against its own
+    peak, which keeps the relative accuracy of rows that are tiny everywhere. The passes use
+    merged nodes and zoom in: to the left integrands fall no faster than ``e^u``, so a coarse grid
+    always sees a trace of a peak it has jumped over.
+    """
+    finite = log_phi[np.isfinite(log_phi)]
+    ends = np.array([-finite.max() - 60.0, -finite.min() + 6.0])
+    for _ in range(4):
+        grid = np.linspace(ends[0], ends[1], _SCAN)
+        # nodes with tφ < e^{−45} on the whole grid act as φ = 0
+        kept = np.where(log_phi > -ends[1] - 45.0, log_phi, -np.inf)
+        found = rows(grid, *binned(kept, *laws))
+        alive = np.flatnonzero((found > _NEGLIGIBLE * found.max(axis=1, keepdims=True)).any(axis=0))
+        if alive.size == 0:
+            break
+        first, last = max(alive[0] - 1, 0), min(alive[-1] + 1, grid.size - 1)
+        ends = grid[[first, last]]
+        if last - first > _SCAN // 2:
+            break
+    return ends
+
+
+@dataclass(frozen=True)
+class LaplaceGrid:
+    """How ``u = log t`` is discretised.
+
+    Where ``φ`` is exponential in a Gaussian score of standard deviation ``s``, every factor is a
+    Gaussian average over ``u`` of width ``s``, hence entire, and a step of a fraction of ``s``
+    is as good as `STEP`. If that holds for all scores, take ``step`` large; if only where
+    ``φ < 1`` (softplus), take ``stretch > 1``: beyond ``u = 3`` the step grows to
+    ``stretch * step`` through an analytic map, which keeps the geometric convergence.
+    """
+
+    step: float = STEP
+    stretch: float = 1.0
+
+    def nodes(self, ends: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return nodes and weights of the trapezoid rule on an interval of ``u``."""
+        low, high = (self._inverse(float(end)) for end in ends)
+        count = max(2, int(np.ceil((high - low) / self.step)))
+        v = low + self.step * np.arange(count + 1)
+        if self.stretch == 1.0:
+            return v, np.full(v.size, self.step)
+        extra = self.stretch - 1.0
+        u = v + extra * np.logaddexp(0.0, v - _TURN)
+        return u, self.step * (1.0 + extra / (1.0 + np.exp(_TURN - v)))
+
+    def _inverse(self, u: float) -> float:
+        """Return a ``v`` with ``u(v) = u``; Newton from above, as ``u(v)`` is convex."""
+        if self.stretch == 1.0:
+            return u
+        extra = self.stretch - 1.0
+        v = u if u < _TURN else _TURN + (u - _TURN) / self.stretch
+        for _ in range(60):
+            gap = v + extra * float(np.logaddexp(0.0, v - _TURN)) - u
+            if abs(gap) < 1e-9:
+                break
+            v -= gap / (1.0 + extra / (1.0 + math.exp(_TURN - v)))
+        return v
+
+
+def independent_moments(
+    log_phi: FloatArray,
+    relevant: FloatArray,
+    others: FloatArray,
+    generating: Generating,
+    *,
+    sink: float = 0.0,
+    grid: LaplaceGrid = LaplaceGrid(),
+) -> SimplexMoments:
+    """Return the moments for independent tokens: one ``relevant``, the rest ``others``.
+
+    Parameters
+    ----------
+    log_phi
+        ``log φ`` on the nodes, ``-inf`` allowed.
+    relevant, others
+        Weights of the two token laws on those nodes; each sums to 1.
+    generating
+        ``log z -> (G, G', G'')`` of ``G(z) = E z^(L−1)``.
+    sink
+        The constant ``b >= 0`` in the denominator.
+    grid
+        How ``u`` is discretised.
+    """
+
+    def rows(u: FloatArray, nodes: FloatArray, *laws: FloatArray) -> FloatArray:
+        rel, oth = token_factors(u, nodes, *laws)
+        g0, g1, g2 = generating(oth.log_zero)
+        t_sink = sink * np.exp(np.minimum(u, 700.0))
+        mute = np.exp(-t_sink)
+        target = rel.one * g0
+        shortfall = rel.zero * (oth.one * g1 + t_sink * g0)
+        off = rel.zero * oth.two * g1
+        square = off + rel.zero * (oth.one**2 * g2 + t_sink * (2.0 * oth.one * g1 + t_sink * g0))
+        return mute * np.stack([target, shortfall, square, off])
+
+    if not np.isfinite(log_phi).any():  # φ vanishes: 0/0 counts as no weight at all
+        return SimplexMoments(0.0, 1.0, 1.0, 0.0)
+    ends = window(rows, log_phi, relevant, others)
+    u, weights = grid.nodes(ends)
+    sums = rows(u, log_phi, relevant, others) @ weights
+    return SimplexMoments(*(float(value) for value in sums))
+
+
+def exchangeable_square(
+    log_phi: FloatArray,
+    tokens: FloatArray,
+    generating: Generating,
+    *,
+    sink: float = 0.0,
+    grid: LaplaceGrid = LaplaceGrid(),
+) -> tuple[float, FloatArray]:
+    """Return ``E Σ_ℓ σ_ℓ²`` for i.i.d. tokens and the interval of ``u`` that carries it."""
+
+    def rows(u: FloatArray, nodes: FloatArray, law: FloatArray) -> FloatArray:
+        (factors,) = token_factors(u, nodes, law)
+        g0, g1, _ = generating(factors.log_zero)
+        several = np.exp(factors.log_zero) * g1 + g0  # Σ_L P(L) L z^(L−1)
+        mute = np.exp(-sink * np.exp(np.minimum(u, 700.0)))
+        return mute * several * np.stack([factors.two, factors.one])
+
+    ends = window(rows, log_phi, tokens)
+    u, weights = grid.nodes(ends)
+    return float(rows(u, log_phi, tokens)[0] @ weights), ends

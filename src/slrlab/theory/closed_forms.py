@@ -1,0 +1,75 @@
+r"""Closed forms of the population theory: what the quadrature is checked against.
+
+All derived for ``y = z*_ε + Δξ`` and a predictor on M with the best ``v``; ``L̄ = E[L]``.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy import special
+
+from slrlab.model.lengths import LengthLaw
+from slrlab.model.tasks import MaxSLR, SpikedSLR, Task
+from slrlab.theory.moments import selected_score_mean
+
+
+def linear_risk(task: Task) -> float:
+    r"""Return the least risk of linear attention ``1 + χ``.
+
+    Spiked-SLR: ``Δ² + (L̄−1)/(L̄ + ν(L̄−1)/L̄)``, at ``m_k = √ν(L̄−1)/L̄``, hence ``~ L̄/ν``.
+    Max-SLR: ``Δ² + 1 − (1+μ̄²)/L̄``, ``μ̄ = E[χ*_ε]``, at ``m_k = μ̄``.
+
+    Examples
+    --------
+    >>> from slrlab import SpikedSLR
+    >>> linear_risk(SpikedSLR(signal=2.0, length=2))
+    0.3333333333333333
+    """
+    mean = task.length.mean
+    if isinstance(task, SpikedSLR):
+        if math.isinf(task.signal):
+            return task.noise**2
+        return task.noise**2 + (mean - 1.0) / (mean + task.signal * (mean - 1.0) / mean)
+    if isinstance(task, MaxSLR):
+        return task.noise**2 + 1.0 - (1.0 + selected_score_mean(task) ** 2) / mean
+    raise TypeError(f"task must be SpikedSLR or MaxSLR, got {type(task).__name__}")
+
+
+def linear_risk_rate(length: LengthLaw) -> float:
+    """Return ``L̄``: the risk of linear attention on spiked-SLR is ``~ L̄/ν``."""
+    return length.mean
+
+
+def softmax_tail(signal: float, length: int) -> float:
+    r"""Return ``(L−1)(√π/2) ν^{−1/2} e^{−ν/4}``, the Bayes risk of spiked-SLR as ``ν → ∞``.
+
+    >>> round(softmax_tail(100.0, 2) / 1.2021262594e-12, 3)
+    1.024
+    """
+    return (length - 1) * math.sqrt(math.pi) / 2.0 * math.exp(-signal / 4.0) / math.sqrt(signal)
+
+
+def best_elementwise_risk(task: SpikedSLR) -> float:
+    r"""Return the least risk of *any* elementwise activation on spiked-SLR at a fixed length.
+
+    The optimum is ``σ(χ) = sigmoid(√ν χ − ν/2 − log(L−1))``, with risk
+    ``1 − E_g sigmoid(√ν g + ν/2 − log(L−1))``, written here as a sum of positive terms.
+
+    Raises
+    ------
+    ValueError
+        If the length is random.
+    """
+    if len(task.length.lengths) != 1:
+        raise ValueError(f"length must be a single number here, got {task.length}")
+    length = task.length.longest
+    if length == 1:
+        return task.noise**2
+    root = math.sqrt(task.signal)
+    step = 0.3 / max(1.0, root)
+    g = np.arange(-9.5 - root, 9.5, step)
+    miss = special.expit(-(root * g + task.signal / 2.0 - math.log(length - 1.0)))
+    density = np.exp(-(g**2) / 2.0) / math.sqrt(2.0 * math.pi)
+    return task.noise**2 + float(step * (density @ miss))

@@ -1,0 +1,375 @@
+r"""Population theory: Bayes risk, the risk at given order parameters, and the best risk.
+
+With infinite data the risk of ``f(X) = σ(χ)ᵀz`` on the manifold M is
+``E = Δ² + 1 − 2 m_v A + q_v B`` (``A``, ``B``: `slrlab.theory.moments`); at the best ``v`` it is
+``Δ² + 1 − A²/B``. This module optimises and estimates errors; it holds no quadrature of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from slrlab import _checks
+from slrlab._result import Result, Status
+from slrlab.model.activations import Activation, Normalised, Projection, make_activation
+from slrlab.model.lengths import FloatArray, LengthLaw
+from slrlab.model.order_parameters import OrderParameters
+from slrlab.model.tasks import Task, TiltedTask
+from slrlab.numerics.minimise import Minimum, newton_minimum
+from slrlab.theory.bayes_risk import bayes_risk
+from slrlab.theory.moments import AttentionMoments, attention_moments
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+_SCAN_LEVEL, _SEARCH_LEVEL = 0.5, 0.8
+_LEVELS = (1.0, 1.35, 1.9, 2.7)
+_LADDER = 0.1 * 1.8 ** np.arange(14)
+_BIASES = (0.0, -1.0, -2.5, -5.0, 1.0)
+_LARGEST_SCALE, _LARGEST_BIAS = 300.0, 60.0
+
+
+@dataclass(frozen=True)
+class PopulationRisk(Result):
+    """Risk of one activation with infinite data.
+
+    Attributes
+    ----------
+    risk
+        Mean squared error, label noise included.
+    bayes_risk
+        The least risk of any predictor for this task.
+    m_k, m_v, R_k, R_v
+        Order parameters of the predictor (``inf``: the optimum is a limit).
+    A, B
+        ``E[σ_ε]`` and ``E Σ σ_ℓ²`` there.
+    bias
+        Bias of the activation, given or optimised.
+    error
+        Estimate of the numerical error of ``risk`` (sampled activations: a standard error).
+    """
+
+    risk: float
+    bayes_risk: float
+    m_k: float
+    m_v: float
+    A: float
+    B: float
+    error: float
+    bias: float
+    R_k: float
+    R_v: float
+    task: str
+    signal: float
+    length: LengthLaw
+    noise: float
+    activation: str
+
+    @property
+    def excess(self) -> float:
+        """Risk above the Bayes risk."""
+        return self.risk - self.bayes_risk
+
+    def __str__(self) -> str:
+        return (
+            f"{self.activation} on {self.task} (signal {self.signal:g}, length {self.length}): "
+            f"risk {self.risk:.10g} (Bayes {self.bayes_risk:.10g}), {self.status}"
+        )
+
+
+def minimal_risk(
+    task: Task, activation: Activation | str, *, tolerance: float = 1e-9, strict: bool = False
+) -> PopulationRisk:
+    r"""Return the least risk of an activation over all keys and values on M.
+
+    ``E_σ = Δ² + 1 − max_k A²/B`` with ``R_k = R_v = 0`` at the optimum; a free bias is optimised
+    along with ``m_k``. With a random length, ``A`` and ``B`` are averaged before the ratio: one
+    ``(k, v)`` serves all lengths.
+
+    Parameters
+    ----------
+    task
+        The task, with its signal, length law and noise.
+    activation
+        An activation, its name, or an expression in ``x``.
+    tolerance
+        Relative accuracy asked of the noiseless risk.
+    strict
+        Raise `slrlab.ComputationError` instead of returning a failed status.
+
+    Raises
+    ------
+    ValueError
+        If the name of the activation is unknown.
+
+    Examples
+    --------
+    >>> from slrlab import SpikedSLR, minimal_risk
+    >>> result = minimal_risk(SpikedSLR(signal=2.0, length=3), "softmax")
+    >>> print(f"{result.risk:.10f} at m_k = {result.m_k:.6f}")
+    0.3524232699 at m_k = 1.414214
+    """
+    chosen = make_activation(activation)
+    limit = _infinite_limit(task, chosen)
+    if limit is not None:
+        return limit
+    if task.length.longest == 1:
+        return _single_token(task, chosen)
+    m_k, found, search = _best_keys(task, chosen)
+    moments, error, status = _refined(
+        lambda level: attention_moments(task, found, m_k, resolution=level), tolerance
+    )
+    order = (m_k, moments.best_value_scale, 0.0, 0.0)
+    if status is Status.CONVERGED:
+        status = search
+    result = _result(task, found, order, moments, moments.best_risk, error, status)
+    return result.require() if strict else result
+
+
+def risk_at(
+    task: Task,
+    activation: Activation | str,
+    order: OrderParameters,
+    *,
+    tolerance: float = 1e-9,
+    strict: bool = False,
+) -> PopulationRisk:
+    """Return the risk of the predictor with given order parameters on M.
+
+    Raises
+    ------
+    ValueError
+        If the bias of the activation is free: a point of M needs a definite activation.
+
+    Examples
+    --------
+    >>> from slrlab import MaxSLR, OrderParameters, risk_at
+    >>> result = risk_at(MaxSLR(signal=2.0, length=3), "softmax", OrderParameters(2.0, 1.0))
+    >>> abs(result.risk - result.bayes_risk) < 1e-12
+    True
+    """
+    chosen = make_activation(activation)
+    if chosen.bias is None:
+        raise ValueError(f"bias of {chosen.name} must be a number at given order parameters, got free")
+    moments, error, status = _refined(
+        lambda level: attention_moments(task, chosen, order.m_k, order.R_k, resolution=level),
+        tolerance,
+        risk=lambda found: found.risk(order.m_v, order.R_v),
+    )
+    risk = moments.risk(order.m_v, order.R_v)
+    place = (order.m_k, order.m_v, order.R_k, order.R_v)
+    result = _result(task, chosen, place, moments, risk, error, status)
+    return result.require() if strict else result
+
+
+@dataclass(frozen=True)
+class RiskProfile(Result):
+    """Risk against the key overlap ``m_k``, values optimised for each."""
+
+    m_k: FloatArray
+    risk: FloatArray
+    m_v: FloatArray
+    bayes_risk: float
+    activation: str
+    task: str
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row for each ``m_k``."""
+        import pandas as pd
+
+        return pd.DataFrame({"m_k": self.m_k, "risk": self.risk, "m_v": self.m_v})
+
+    def plot(self, axes: Axes | None = None, **style: Any) -> Axes:
+        """Draw the risk against ``m_k`` with the Bayes risk as a line below."""
+        import matplotlib.pyplot as plt
+
+        axes = plt.subplots()[1] if axes is None else axes
+        axes.plot(self.m_k, self.risk, label=self.activation, **style)
+        axes.axhline(self.bayes_risk, color="0.4", linestyle=":", label="Bayes")
+        axes.set(xlabel="key overlap $m_k$", ylabel="risk at the best $v$")
+        axes.legend()
+        return axes
+
+
+def risk_profile(
+    task: Task, activation: Activation | str, m_k: Sequence[float] | FloatArray, *, R_k: float = 0.0
+) -> RiskProfile:
+    """Return the risk as a function of ``m_k`` at fixed ``R_k``, with the best ``v`` for each.
+
+    >>> from slrlab import SpikedSLR, risk_profile
+    >>> profile = risk_profile(SpikedSLR(signal=2.0, length=3), "softmax", [0.0, 1.0, 2.0])
+    >>> profile.risk.round(4).tolist()
+    [0.6667, 0.3678, 0.3639]
+    """
+    chosen = make_activation(activation)
+    if chosen.bias is None:
+        chosen = chosen.with_bias(minimal_risk(task, chosen).bias)
+    scales = np.array([_checks.finite(float(m), "m_k") for m in m_k])
+    spread = _checks.non_negative(R_k, "R_k")
+    found = [attention_moments(task, chosen, m, spread) for m in scales]
+    noise = task.noise**2
+    return RiskProfile(
+        status=Status.CONVERGED,
+        m_k=scales,
+        risk=np.array([noise + moments.best_risk for moments in found]),
+        m_v=np.array([moments.best_value_scale for moments in found]),
+        bayes_risk=bayes_risk(task).risk,
+        activation=chosen.name,
+        task=task.name,
+    )
+
+
+def _is_softmax(activation: Activation) -> bool:
+    return (
+        isinstance(activation, Normalised)
+        and activation.exponential == "everywhere"
+        and activation.sink == 0.0
+    )
+
+
+def _infinite_limit(task: Task, activation: Activation) -> PopulationRisk | None:
+    """Return the exact result where an infinite signal makes the optimum a limit.
+
+    ``A`` and ``B`` are then quoted with the weights scaled so that the relevant one is 1.
+    """
+    if not math.isinf(task.signal):
+        return None
+    posterior = _is_softmax(activation) and task.posterior_scale == math.inf
+    if not (posterior or (isinstance(task, TiltedTask) and activation.unbounded_contrast)):
+        return None
+    fixed = activation if activation.bias is not None else activation.with_bias(0.0)
+    bias = -math.inf if activation.bias is None else activation.bias
+    certain = AttentionMoments(1.0, 0.0, 0.0)
+    order = (math.inf, 1.0, 0.0, 0.0)
+    return _result(task, fixed, order, certain, 0.0, 0.0, Status.LIMIT, bias=bias)
+
+
+def _single_token(task: Task, activation: Activation) -> PopulationRisk:
+    """Return the result for sequences of one token: constant weights lose nothing."""
+    fixed = activation.with_bias(activation.bias or 0.0)
+    weight = float(fixed.weights(np.zeros((1, 1)))[0, 0])
+    moments = AttentionMoments(weight, 1.0 - weight, 0.0)
+    order = (0.0, moments.best_value_scale, 0.0, 0.0)
+    return _result(task, fixed, order, moments, 0.0, 0.0, Status.CONVERGED)
+
+
+def _best_keys(task: Task, activation: Activation) -> tuple[float, Activation, Status]:
+    """Return the best ``m_k``, the activation at its best bias, and how the search ended.
+
+    The overlap is searched as ``asinh(m_k)``: even steps near 0, even ratios far from it. The
+    objective is ``log((B−A²)/A²)``, the log odds of the risk, sharp both near 0 and near 1.
+    """
+    free = activation.bias is None
+
+    def objective(point: FloatArray, level: float) -> float:
+        m_k = min(max(math.sinh(point[0]), -_LARGEST_SCALE), _LARGEST_SCALE)
+        bias = min(max(float(point[-1]), -_LARGEST_BIAS), _LARGEST_BIAS)
+        shaped = activation.with_bias(bias) if free else activation
+        found = attention_moments(task, shaped, m_k, resolution=level)
+        if not (found.spread > 0.0 and found.target != 0.0):
+            return math.inf
+        return math.log(found.spread) - 2.0 * math.log(abs(found.target))
+
+    best: Minimum | None = None
+    for start in _starts(task, activation, lambda point: objective(point, _SCAN_LEVEL)):
+        # a sampled risk has kinks: finer than its own error there is nothing to find
+        tolerance = 1e-3 if isinstance(activation, Projection) else 1e-7
+        found = newton_minimum(
+            lambda point: objective(point, _SEARCH_LEVEL),
+            start,
+            difference=max(tolerance, 1e-3),
+            tolerance=tolerance,
+        )
+        if best is None or found.value < best.value:
+            best = found
+    if best is None:
+        raise RuntimeError("the search had no start")
+    m_k = min(math.sinh(best.point[0]), _LARGEST_SCALE)
+    bias = max(float(best.point[1]), -_LARGEST_BIAS) if free else activation.bias
+    status = Status.CONVERGED if best.settled else Status.INACCURATE
+    if m_k >= 0.95 * _LARGEST_SCALE or abs(bias or 0.0) >= 0.95 * _LARGEST_BIAS:
+        status = Status.BOUNDARY
+    return m_k, activation.with_bias(bias), status
+
+
+def _starts(
+    task: Task, activation: Activation, objective: Callable[[FloatArray], float]
+) -> list[FloatArray]:
+    """Return the points worth a descent, best first."""
+    scale = task.posterior_scale
+    if _is_softmax(activation) and scale is not None:
+        return [np.array([math.asinh(scale)])]  # Prop. 4.2: the posterior itself
+    free = activation.bias is None
+    seen: list[tuple[float, FloatArray]] = []
+    for bias in _BIASES if free else (0.0,):
+        lowest, risen = math.inf, 0
+        for m_k in (-2.0, -0.5, 0.0, *_LADDER):
+            point = np.array([math.asinh(m_k), bias][: 1 + free])
+            value = objective(point)
+            seen.append((value, point))
+            # costs grow with m_k: stop once the risk has turned upwards for good
+            risen = risen + 1 if value > lowest and m_k > 0.5 else 0
+            lowest = min(lowest, value)
+            if risen == 3:
+                break
+    seen.sort(key=lambda pair: pair[0])
+    return [point for _, point in seen[: 3 if free else 1]]
+
+
+def _refined(
+    compute: Callable[[float], AttentionMoments],
+    tolerance: float,
+    risk: Callable[[AttentionMoments], float] = lambda found: found.best_risk,
+) -> tuple[AttentionMoments, float, Status]:
+    """Refine until two successive grids agree; their difference is the error of the coarser."""
+    last = compute(_LEVELS[0])
+    if last.sampled_error > 0.0:
+        return last, last.sampled_error, Status.SAMPLED
+    error = math.inf
+    for level in _LEVELS[1:]:
+        found = compute(level)
+        if not (math.isfinite(found.target) and math.isfinite(found.spread)):
+            return found, math.nan, Status.FAILED
+        rounding = 5e-14 * max(1.0, abs(risk(found)))
+        error = abs(risk(found) - risk(last)) + found.defect * risk(found)
+        last = found
+        if error <= tolerance * risk(found) + rounding:
+            return found, error, Status.CONVERGED
+    return last, error, Status.INACCURATE
+
+
+def _result(
+    task: Task,
+    activation: Activation,
+    order: tuple[float, float, float, float],
+    moments: AttentionMoments,
+    risk: float,
+    error: float,
+    status: Status,
+    bias: float | None = None,
+) -> PopulationRisk:
+    m_k, m_v, R_k, R_v = order
+    return PopulationRisk(
+        status=status,
+        risk=task.noise**2 + risk,
+        bayes_risk=bayes_risk(task).risk,
+        m_k=m_k,
+        m_v=m_v,
+        A=moments.target,
+        B=moments.energy,
+        error=error,
+        bias=bias if bias is not None else float(activation.bias or 0.0),
+        R_k=R_k,
+        R_v=R_v,
+        task=task.name,
+        signal=task.signal,
+        length=task.length,
+        noise=task.noise,
+        activation=activation.name,
+    )
