@@ -1,0 +1,1 @@
+"""Where theory meets simulation: claims, sweeps, comparison."""

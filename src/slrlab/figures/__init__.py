@@ -1,0 +1,49 @@
+"""Figures, one module each: ``compute(profile, report)`` makes a table, ``draw(table)`` a picture.
+
+The picture is drawn from the table alone, so the CSV written beside it is all that it shows.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+from slrlab import _checks
+from slrlab.experiments.parallel import Report
+
+FIGURES = {"2": "slrlab.figures.figure2", "length": "slrlab.figures.length"}
+PROFILES = ("toy", "quick", "full")
+
+
+def figure_module(name: str) -> ModuleType:
+    """Return the module of a figure."""
+    return import_module(FIGURES[_checks.choice(name, "figure", FIGURES)])
+
+
+def make_figure(
+    name: str, out: Path, *, profile: str = "quick", report: Report | None = None
+) -> list[Path]:
+    """Compute and draw a figure; return the CSV, PNG and PDF written into ``out``.
+
+    Raises
+    ------
+    ValueError
+        If the figure or the profile is unknown.
+    """
+    module = figure_module(name)
+    _checks.choice(profile, "profile", PROFILES)
+    out.mkdir(parents=True, exist_ok=True)
+    frame = module.compute(profile, report)
+    paths = [out / f"figure-{name}.{kind}" for kind in ("csv", "png", "pdf")]
+    frame.to_csv(paths[0], index=False)
+    import matplotlib as mpl
+
+    with mpl.rc_context({"backend": "agg"}):
+        import matplotlib.pyplot as plt
+
+        drawn = module.draw(frame)
+        for path in paths[1:]:
+            drawn.savefig(path)
+        plt.close(drawn)
+    return paths

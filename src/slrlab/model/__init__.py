@@ -1,0 +1,1 @@
+"""The task and the predictor; nothing about how they are solved."""

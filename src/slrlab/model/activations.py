@@ -124,8 +124,10 @@ class Normalised(Activation):
             top = np.maximum(top, math.log(self.sink))
         top = np.where(np.isfinite(top), top, 0.0)
         phi = np.exp(log_phi - top)
-        total = phi.sum(axis=-1, keepdims=True) + self.sink * np.exp(-top)
-        return np.divide(phi, total, out=np.zeros_like(phi), where=total > 0.0)
+        total = phi.sum(axis=-1, keepdims=True)
+        if self.sink > 0.0:
+            total = total + self.sink * np.exp(-top)
+        return np.asarray(np.divide(phi, total, out=np.zeros_like(phi), where=total > 0.0))
 
     def log_phi(self, scores: FloatArray) -> FloatArray:
         """Return ``log φ(χ + bias)``."""

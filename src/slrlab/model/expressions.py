@@ -16,7 +16,19 @@ import numpy as np
 from slrlab.model.activations import Activation, Elementwise, Map, Normalised, ScalarMap
 from slrlab.model.lengths import FloatArray
 
-FUNCTIONS = ("exp", "log", "sqrt", "tanh", "erf", "sin", "cos", "abs", "relu", "sigmoid", "softplus")
+FUNCTIONS = (
+    "exp",
+    "log",
+    "sqrt",
+    "tanh",
+    "erf",
+    "sin",
+    "cos",
+    "abs",
+    "relu",
+    "sigmoid",
+    "softplus",
+)
 _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -110,7 +122,8 @@ def _scalar_map(expression: Any, x: Any) -> ScalarMap:
         return evaluate
 
     first = sympy.diff(expression, x)
-    log = sympy.expand_log(sympy.log(expression), force=True)
+    # SymPy knows log(exp(x)) = x for real x, which keeps exponentials out of overflow
+    log = sympy.log(expression)
     return ScalarMap(
         compile_(expression), compile_(first), compile_(sympy.diff(first, x)), compile_(log)
     )

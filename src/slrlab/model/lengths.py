@@ -98,7 +98,7 @@ class LengthLaw:
         rate = _checks.positive(mean, "length mean")
         top = int(rate + 40 + 12 * math.sqrt(rate))
         support = np.arange(1, top + 1)
-        log_p = support * math.log(rate) - np.cumsum(np.log(support))
+        log_p = np.asarray(support * math.log(rate) - np.cumsum(np.log(support)), dtype=float)
         return cls._from_log(support, log_p, f"poisson({mean:g})")
 
     @classmethod
@@ -109,7 +109,8 @@ class LengthLaw:
             return cls((1,), (1.0,), "geometric(1)")
         log_ratio = math.log1p(-1.0 / value)
         support = np.arange(1, int(math.log(_TAIL) / log_ratio) + 2)
-        return GeometricLaw._from_log(support, (support - 1) * log_ratio, f"geometric({mean:g})")
+        log_p = np.asarray((support - 1) * log_ratio, dtype=float)
+        return GeometricLaw._from_log(support, log_p, f"geometric({mean:g})")
 
     @classmethod
     def _from_log(cls, support: npt.NDArray[Any], log_p: FloatArray, label: str) -> LengthLaw:
@@ -146,17 +147,20 @@ class LengthLaw:
         """
         if len(self.lengths) > 8 and self.longest < 4 * len(self.lengths):
             return self._horner(log_z)
-        flat = log_z.ravel()
-        out = np.zeros((3, flat.size))
-        lengths, weights = self._arrays
-        block = max(1, 2_000_000 // max(1, flat.size))
-        for start in range(0, lengths.size, block):
-            n = lengths[start : start + block, None] - 1.0
-            p = weights[start : start + block]
-            out[0] += p @ np.exp(n * flat)
-            out[1] += (p * n[:, 0]) @ np.exp(np.maximum(n - 1.0, 0.0) * flat)
-            out[2] += (p * n[:, 0] * (n[:, 0] - 1.0)) @ np.exp(np.maximum(n - 2.0, 0.0) * flat)
-        g0, g1, g2 = out.reshape(3, *log_z.shape)
+        z = np.exp(log_z)
+        g0, g1, g2 = np.zeros((3, *log_z.shape))
+        for length, weight in zip(self.lengths, self.probabilities, strict=True):
+            n = length - 1
+            if n >= 2:
+                power = weight * (np.exp((n - 2) * log_z) if n > 4 else z ** (n - 2))
+                g2 += n * (n - 1) * power
+                power *= z
+                g1 += n * power
+                power *= z
+                g0 += power
+            else:  # L = 1 is the constant 1, L = 2 the identity
+                g1 += weight * n
+                g0 += weight * z if n else weight
         return g0, g1, g2
 
     def _horner(self, log_z: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -48,9 +48,11 @@ class Task(ABC):
     noise: float = 0.0
 
     name: ClassVar[str] = ""
+    allows_infinite_signal: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        signal = _checks.non_negative(self.signal, "signal", finite=False)
+        finite = not self.allows_infinite_signal
+        signal = _checks.non_negative(self.signal, "signal", finite=finite)
         object.__setattr__(self, "signal", signal)
         object.__setattr__(self, "length", LengthLaw.of(self.length))
         object.__setattr__(self, "noise", _checks.non_negative(self.noise, "noise"))
@@ -91,7 +93,10 @@ class Task(ABC):
 
 @dataclass(frozen=True)
 class TiltedTask(Task):
-    """Independent tokens; the relevant one carries a density ratio ``r`` to ``N(0, 1)``."""
+    """Independent tokens; the relevant one carries a density ratio ``r`` to ``N(0, 1)``.
+
+    A task that sets ``allows_infinite_signal`` promises that the relevant score is then ``+∞``.
+    """
 
     @abstractmethod
     def log_ratio(self, scores: FloatArray) -> FloatArray:
@@ -121,6 +126,8 @@ class TiltedTask(Task):
 @dataclass(frozen=True)
 class SelectionTask(Task):
     """Gaussian tokens; the place is drawn from the weights ``w(χ*)`` (infinite signal: argmax)."""
+
+    allows_infinite_signal: ClassVar[bool] = True
 
     @abstractmethod
     def log_weight(self, scores: FloatArray) -> FloatArray:
@@ -152,6 +159,7 @@ class SpikedSLR(TiltedTask):
     """
 
     name: ClassVar[str] = "spiked"
+    allows_infinite_signal: ClassVar[bool] = True
 
     @property
     def posterior_scale(self) -> float:

@@ -1,0 +1,1 @@
+"""Quadrature, minimisation and sampling; knows no physics."""

@@ -32,7 +32,7 @@ def newton_minimum(
     difference: float = 1e-3,
     longest_step: float = 1.0,
     tolerance: float = 1e-7,
-    most: int = 150,
+    most: int = 100,
 ) -> Minimum:
     """Return the local minimum reached from ``start``.
 
@@ -53,7 +53,9 @@ def newton_minimum(
     value = function(point)
     size = point.size
     units = difference * np.eye(size)
+    halfway = np.inf
     for iteration in range(1, most + 1):
+        halfway = value if iteration == most // 2 else halfway
         ahead = np.array([function(point + e) for e in units])
         behind = np.array([function(point - e) for e in units])
         slope = (ahead - behind) / (2.0 * difference)
@@ -68,12 +70,17 @@ def newton_minimum(
         bent = np.maximum(np.abs(eigenvalues), 1e-8)
         step = -vectors @ ((vectors.T @ slope) / bent)
         step *= min(1.0, longest_step / max(float(np.linalg.norm(step)), 1e-300))
+        whole = step
         while np.linalg.norm(step) >= tolerance:
             trial = function(point + step)
-            if trial < value - 1e-14 * max(1.0, abs(value)):  # less is rounding, not descent
+            if trial < value - 2e-13 * max(1.0, abs(value)):  # less is rounding, not descent
                 point, value = point + step, trial
                 break
             step = step / 2.0
         else:
             return Minimum(point, value, iteration, settled=True)
-    return Minimum(point, value, most, settled=False)
+        # convergence is quadratic: after a full step this short the next is below tolerance
+        if step is whole and np.linalg.norm(step) < np.sqrt(tolerance):
+            return Minimum(point, value, iteration, settled=True)
+    # a flat valley is walked for ever at no gain: the value has settled if the point has not
+    return Minimum(point, value, most, settled=bool(halfway - value < 1e-10))

@@ -76,7 +76,12 @@ def token_factors(u: FloatArray, log_phi: FloatArray, *laws: FloatArray) -> list
         decay *= t_phi
         sums[2, block] = decay @ weights
     return [
-        TokenFactors(*(sums[j, :, i] for j in range(3)), log_expectation(*sums[[0, 3], :, i]))
+        TokenFactors(
+            zero=sums[0, :, i],
+            one=sums[1, :, i],
+            two=sums[2, :, i],
+            log_zero=log_expectation(sums[0, :, i], sums[3, :, i]),
+        )
         for i in range(len(laws))
     ]
 
@@ -92,9 +97,7 @@ def binned(log_phi: FloatArray, *laws: FloatArray, count: int = 192) -> list[Flo
     return [values, *sums]
 
 
-def window(
-    rows: Callable[..., FloatArray], log_phi: FloatArray, *laws: FloatArray
-) -> FloatArray:
+def window(rows: Callable[..., FloatArray], log_phi: FloatArray, *laws: FloatArray) -> FloatArray:
     """Return the ends of the interval of ``u`` outside which every integrand is negligible.
 
     ``rows(u, log_phi, *laws)`` returns integrands, one a row; each is judged against its own
@@ -137,11 +140,11 @@ class LaplaceGrid:
         """Return nodes and weights of the trapezoid rule on an interval of ``u``."""
         low, high = (self._inverse(float(end)) for end in ends)
         count = max(2, int(np.ceil((high - low) / self.step)))
-        v = low + self.step * np.arange(count + 1)
+        v = np.asarray(low + self.step * np.arange(count + 1), dtype=float)
         if self.stretch == 1.0:
             return v, np.full(v.size, self.step)
         extra = self.stretch - 1.0
-        u = v + extra * np.logaddexp(0.0, v - _TURN)
+        u = np.asarray(v + extra * np.logaddexp(0.0, v - _TURN), dtype=float)
         return u, self.step * (1.0 + extra / (1.0 + np.exp(_TURN - v)))
 
     def _inverse(self, u: float) -> float:
@@ -202,16 +205,7 @@ def independent_moments(
     return SimplexMoments(*(float(value) for value in sums))
 
 
-def exchangeable_square(
-    log_phi: FloatArray,
-    tokens: FloatArray,
-    generating: Generating,
-    *,
-    sink: float = 0.0,
-    grid: LaplaceGrid = LaplaceGrid(),
-) -> tuple[float, FloatArray]:
-    """Return ``E Σ_ℓ σ_ℓ²`` for i.i.d. tokens and the interval of ``u`` that carries it."""
-
+def _exchangeable_rows(generating: Generating, sink: float) -> Callable[..., FloatArray]:
     def rows(u: FloatArray, nodes: FloatArray, law: FloatArray) -> FloatArray:
         (factors,) = token_factors(u, nodes, law)
         g0, g1, _ = generating(factors.log_zero)
@@ -219,6 +213,23 @@ def exchangeable_square(
         mute = np.exp(-sink * np.exp(np.minimum(u, 700.0)))
         return mute * several * np.stack([factors.two, factors.one])
 
-    ends = window(rows, log_phi, tokens)
-    u, weights = grid.nodes(ends)
-    return float(rows(u, log_phi, tokens)[0] @ weights), ends
+    return rows
+
+
+def exchangeable_window(
+    log_phi: FloatArray, tokens: FloatArray, generating: Generating, sink: float = 0.0
+) -> FloatArray:
+    """Return the interval of ``u`` that carries the moments of i.i.d. tokens."""
+    return window(_exchangeable_rows(generating, sink), log_phi, tokens)
+
+
+def exchangeable_square(
+    u: FloatArray,
+    weights: FloatArray,
+    log_phi: FloatArray,
+    tokens: FloatArray,
+    generating: Generating,
+    sink: float = 0.0,
+) -> float:
+    """Return ``E Σ_ℓ σ_ℓ²`` for i.i.d. tokens, by a rule in ``u``."""
+    return float(_exchangeable_rows(generating, sink)(u, log_phi, tokens)[0] @ weights)

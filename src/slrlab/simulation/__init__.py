@@ -1,0 +1,1 @@
+"""What samples say of the model; never imports theory."""

@@ -1,0 +1,1 @@
+"""What mathematics says of the model; never imports simulation."""

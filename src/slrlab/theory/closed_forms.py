@@ -12,7 +12,7 @@ from scipy import special
 
 from slrlab.model.lengths import LengthLaw
 from slrlab.model.tasks import MaxSLR, SpikedSLR, Task
-from slrlab.theory.moments import selected_score_mean
+from slrlab.theory.moments.selected import selected_score_mean
 
 
 def linear_risk(task: Task) -> float:

@@ -16,23 +16,19 @@ import numpy as np
 
 from slrlab import _checks
 from slrlab._result import Result, Status
-from slrlab.model.activations import Activation, Normalised, Projection, make_activation
+from slrlab.model.activations import Activation, make_activation
 from slrlab.model.lengths import FloatArray, LengthLaw
 from slrlab.model.order_parameters import OrderParameters
 from slrlab.model.tasks import Task, TiltedTask
-from slrlab.numerics.minimise import Minimum, newton_minimum
 from slrlab.theory.bayes_risk import bayes_risk
 from slrlab.theory.moments import AttentionMoments, attention_moments
+from slrlab.theory.search import best_keys, is_softmax
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-_SCAN_LEVEL, _SEARCH_LEVEL = 0.5, 0.8
 _LEVELS = (1.0, 1.35, 1.9, 2.7)
-_LADDER = 0.1 * 1.8 ** np.arange(14)
-_BIASES = (0.0, -1.0, -2.5, -5.0, 1.0)
-_LARGEST_SCALE, _LARGEST_BIAS = 300.0, 60.0
 
 
 @dataclass(frozen=True)
@@ -113,7 +109,7 @@ def minimal_risk(
     >>> from slrlab import SpikedSLR, minimal_risk
     >>> result = minimal_risk(SpikedSLR(signal=2.0, length=3), "softmax")
     >>> print(f"{result.risk:.10f} at m_k = {result.m_k:.6f}")
-    0.3524232699 at m_k = 1.414214
+    0.3524232689 at m_k = 1.414214
     """
     chosen = make_activation(activation)
     limit = _infinite_limit(task, chosen)
@@ -121,13 +117,15 @@ def minimal_risk(
         return limit
     if task.length.longest == 1:
         return _single_token(task, chosen)
-    m_k, found, search = _best_keys(task, chosen)
+    search = best_keys(task, chosen)
+    m_k, found = search.m_k, search.activation
     moments, error, status = _refined(
         lambda level: attention_moments(task, found, m_k, resolution=level), tolerance
     )
     order = (m_k, moments.best_value_scale, 0.0, 0.0)
     if status is Status.CONVERGED:
-        status = search
+        beyond = search.remaining * moments.best_risk * moments.target**2 / moments.energy
+        status, error = search.status, error + beyond
     result = _result(task, found, order, moments, moments.best_risk, error, status)
     return result.require() if strict else result
 
@@ -156,7 +154,9 @@ def risk_at(
     """
     chosen = make_activation(activation)
     if chosen.bias is None:
-        raise ValueError(f"bias of {chosen.name} must be a number at given order parameters, got free")
+        raise ValueError(
+            f"bias of {chosen.name} must be a number at given order parameters, got free"
+        )
     moments, error, status = _refined(
         lambda level: attention_moments(task, chosen, order.m_k, order.R_k, resolution=level),
         tolerance,
@@ -166,6 +166,12 @@ def risk_at(
     place = (order.m_k, order.m_v, order.R_k, order.R_v)
     result = _result(task, chosen, place, moments, risk, error, status)
     return result.require() if strict else result
+
+
+def best_value(task: Task, activation: Activation | str, order: OrderParameters) -> float:
+    """Return the ``m_v = A/B`` that is best for the keys of ``order``."""
+    chosen = make_activation(activation)
+    return attention_moments(task, chosen, order.m_k, order.R_k).best_value_scale
 
 
 @dataclass(frozen=True)
@@ -205,7 +211,7 @@ def risk_profile(
     >>> from slrlab import SpikedSLR, risk_profile
     >>> profile = risk_profile(SpikedSLR(signal=2.0, length=3), "softmax", [0.0, 1.0, 2.0])
     >>> profile.risk.round(4).tolist()
-    [0.6667, 0.3678, 0.3639]
+    [0.6667, 0.3595, 0.3577]
     """
     chosen = make_activation(activation)
     if chosen.bias is None:
@@ -225,14 +231,6 @@ def risk_profile(
     )
 
 
-def _is_softmax(activation: Activation) -> bool:
-    return (
-        isinstance(activation, Normalised)
-        and activation.exponential == "everywhere"
-        and activation.sink == 0.0
-    )
-
-
 def _infinite_limit(task: Task, activation: Activation) -> PopulationRisk | None:
     """Return the exact result where an infinite signal makes the optimum a limit.
 
@@ -240,7 +238,7 @@ def _infinite_limit(task: Task, activation: Activation) -> PopulationRisk | None
     """
     if not math.isinf(task.signal):
         return None
-    posterior = _is_softmax(activation) and task.posterior_scale == math.inf
+    posterior = is_softmax(activation) and task.posterior_scale == math.inf
     if not (posterior or (isinstance(task, TiltedTask) and activation.unbounded_contrast)):
         return None
     fixed = activation if activation.bias is not None else activation.with_bias(0.0)
@@ -257,69 +255,6 @@ def _single_token(task: Task, activation: Activation) -> PopulationRisk:
     moments = AttentionMoments(weight, 1.0 - weight, 0.0)
     order = (0.0, moments.best_value_scale, 0.0, 0.0)
     return _result(task, fixed, order, moments, 0.0, 0.0, Status.CONVERGED)
-
-
-def _best_keys(task: Task, activation: Activation) -> tuple[float, Activation, Status]:
-    """Return the best ``m_k``, the activation at its best bias, and how the search ended.
-
-    The overlap is searched as ``asinh(m_k)``: even steps near 0, even ratios far from it. The
-    objective is ``log((B−A²)/A²)``, the log odds of the risk, sharp both near 0 and near 1.
-    """
-    free = activation.bias is None
-
-    def objective(point: FloatArray, level: float) -> float:
-        m_k = min(max(math.sinh(point[0]), -_LARGEST_SCALE), _LARGEST_SCALE)
-        bias = min(max(float(point[-1]), -_LARGEST_BIAS), _LARGEST_BIAS)
-        shaped = activation.with_bias(bias) if free else activation
-        found = attention_moments(task, shaped, m_k, resolution=level)
-        if not (found.spread > 0.0 and found.target != 0.0):
-            return math.inf
-        return math.log(found.spread) - 2.0 * math.log(abs(found.target))
-
-    best: Minimum | None = None
-    for start in _starts(task, activation, lambda point: objective(point, _SCAN_LEVEL)):
-        # a sampled risk has kinks: finer than its own error there is nothing to find
-        tolerance = 1e-3 if isinstance(activation, Projection) else 1e-7
-        found = newton_minimum(
-            lambda point: objective(point, _SEARCH_LEVEL),
-            start,
-            difference=max(tolerance, 1e-3),
-            tolerance=tolerance,
-        )
-        if best is None or found.value < best.value:
-            best = found
-    if best is None:
-        raise RuntimeError("the search had no start")
-    m_k = min(math.sinh(best.point[0]), _LARGEST_SCALE)
-    bias = max(float(best.point[1]), -_LARGEST_BIAS) if free else activation.bias
-    status = Status.CONVERGED if best.settled else Status.INACCURATE
-    if m_k >= 0.95 * _LARGEST_SCALE or abs(bias or 0.0) >= 0.95 * _LARGEST_BIAS:
-        status = Status.BOUNDARY
-    return m_k, activation.with_bias(bias), status
-
-
-def _starts(
-    task: Task, activation: Activation, objective: Callable[[FloatArray], float]
-) -> list[FloatArray]:
-    """Return the points worth a descent, best first."""
-    scale = task.posterior_scale
-    if _is_softmax(activation) and scale is not None:
-        return [np.array([math.asinh(scale)])]  # Prop. 4.2: the posterior itself
-    free = activation.bias is None
-    seen: list[tuple[float, FloatArray]] = []
-    for bias in _BIASES if free else (0.0,):
-        lowest, risen = math.inf, 0
-        for m_k in (-2.0, -0.5, 0.0, *_LADDER):
-            point = np.array([math.asinh(m_k), bias][: 1 + free])
-            value = objective(point)
-            seen.append((value, point))
-            # costs grow with m_k: stop once the risk has turned upwards for good
-            risen = risen + 1 if value > lowest and m_k > 0.5 else 0
-            lowest = min(lowest, value)
-            if risen == 3:
-                break
-    seen.sort(key=lambda pair: pair[0])
-    return [point for _, point in seen[: 3 if free else 1]]
 
 
 def _refined(

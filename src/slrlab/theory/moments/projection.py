@@ -15,7 +15,8 @@ from slrlab.model.activations import Projection
 from slrlab.model.lengths import FloatArray
 from slrlab.model.tasks import Task, TiltedTask
 from slrlab.numerics.qmc import normal_replicates
-from slrlab.theory.moments import AttentionMoments, key_nodes, tilted_laws
+from slrlab.theory.moments.nodes import tilted_nodes
+from slrlab.theory.moments.types import AttentionMoments
 
 _REPLICATES = 8
 _ENTRIES = 1 << 17  # normals per replicate at resolution 1
@@ -75,7 +76,6 @@ def _relevant(task: TiltedTask, normals: FloatArray) -> FloatArray:
     """Map standard normals to the relevant token's law through both distribution functions."""
     from scipy import special
 
-    x, step = key_nodes(task, 200.0, 1.0)
-    relevant, _ = tilted_laws(task, x, step)
+    x, relevant, _ = tilted_nodes(task, 200.0, 1.0)
     below = np.cumsum(relevant) - 0.5 * relevant
     return np.interp(special.ndtr(normals), below / relevant.sum(), x)

@@ -1,0 +1,91 @@
+"""Printing for people: progress on stderr, tables on stdout. Imported only when needed."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+Report = Callable[[int, int, str], None]
+
+
+def print_json(value: dict[str, Any]) -> None:
+    """Print one JSON object on stdout."""
+    sys.stdout.write(json.dumps(value, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def print_lines(lines: Sequence[object]) -> None:
+    """Print one thing a line on stdout."""
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
+
+
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table on stdout."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    Console().print(table)
+
+
+@contextmanager
+def progress() -> Iterator[Report]:
+    """Yield ``report(done, total, label)``: a bar on a terminal, else a line now and then."""
+    if not sys.stderr.isatty():
+        yield _plain_report()
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=None)
+
+        def report(done: int, total: int, label: str) -> None:
+            bar.update(task, completed=done, total=total, description=label)
+
+        yield report
+
+
+def _plain_report(every: float = 5.0) -> Report:
+    last = time.monotonic()
+
+    def report(done: int, total: int, label: str) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last >= every:
+            last = now
+            sys.stderr.write(f"{label}: {done} of {total}\n")
+            sys.stderr.flush()
+
+    return report
+
+
+@contextmanager
+def waiting(label: str) -> Iterator[None]:
+    """Show a spinner on a terminal while one computation runs."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(label):
+        yield

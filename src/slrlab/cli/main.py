@@ -1,0 +1,225 @@
+"""The command line: parses, calls the public API, prints. It holds no formula.
+
+Exit codes: 0 done, 1 a computation failed or a claim does not hold, 2 wrong input (one line on
+stderr that names the option, what it accepts and what it was given).
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from slrlab.cli.console import print_json, print_lines, print_table, progress, waiting
+from slrlab.cli.options import (
+    ActivationOption,
+    BiasOption,
+    JsonOption,
+    LengthOption,
+    NoiseOption,
+    SignalOption,
+    TaskOption,
+    number,
+    read_activation,
+    read_task,
+)
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Why softmax attention retrieves better than its rivals: the theory of single-location "
+    "regression, computed.",
+)
+
+OutOption = Annotated[Path, typer.Option("--out", help="Folder for the files.", metavar="DIR")]
+ProfileOption = Annotated[
+    str, typer.Option("--profile", help="quick, full (the paper's size) or toy.", metavar="NAME")
+]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from slrlab import __version__
+
+        print_lines([f"slrlab {__version__}"])
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def population(
+    task: TaskOption = "spiked",
+    signal: SignalOption = "2",
+    length: LengthOption = "3",
+    noise: NoiseOption = "0",
+    activation: ActivationOption = "softmax",
+    bias: BiasOption = None,
+    m_k: Annotated[
+        str | None, typer.Option("--m-k", help="Key overlap; default: the best.", metavar="m")
+    ] = None,
+    m_v: Annotated[
+        str | None, typer.Option("--m-v", help="Value overlap; needs --m-k.", metavar="m")
+    ] = None,
+    r_k: Annotated[str, typer.Option("--R-k", help="Residual norm of k.", metavar="R")] = "0",
+    r_v: Annotated[str, typer.Option("--R-v", help="Residual norm of v.", metavar="R")] = "0",
+    as_json: JsonOption = False,
+) -> None:
+    """Risk with infinite data: the best one, or the one at given order parameters.
+
+    Example: slrlab population --task max --signal inf --length 1,2,3 --activation erf
+    """
+    from slrlab.model.order_parameters import OrderParameters
+    from slrlab.theory.population import best_value, minimal_risk, risk_at
+
+    chosen_task = read_task(task, signal, length, noise)
+    chosen = read_activation(activation, bias)
+    if m_k is None and (m_v is not None or r_k != "0" or r_v != "0"):
+        raise ValueError("m-k must be a finite number if m-v, R-k or R-v is given, got nothing")
+    with waiting(f"{chosen.name} on {chosen_task.name}-SLR"):
+        if m_k is None:
+            result = minimal_risk(chosen_task, chosen)
+        else:
+            keys, residuals = number(m_k, "m_k", "a finite number"), "a finite number >= 0"
+            order = OrderParameters(
+                keys, 0.0, number(r_k, "R_k", residuals), number(r_v, "R_v", residuals)
+            )
+            best = best_value(chosen_task, chosen, order) if m_v is None else None
+            values = best if best is not None else number(m_v or "", "m_v", "a finite number")
+            order = OrderParameters(order.m_k, values, order.R_k, order.R_v)
+            result = risk_at(chosen_task, chosen, order)
+    if as_json:
+        print_json(result.to_dict())
+    else:
+        rows = [(name, _shown(value)) for name, value in result.to_dict().items()]
+        print_table("Population risk", ("quantity", "value"), rows)
+    if not result.status.usable:
+        raise typer.Exit(1)
+
+
+def _shown(value: object) -> str:
+    return f"{value:.12g}" if isinstance(value, float) else str(value)
+
+
+@app.command()
+def claims(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Claims to check; default: all.", metavar="C1 …")
+    ] = None,
+    details: Annotated[bool, typer.Option("--details", help="Show every comparison.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Check the paper's claims: the numbers of both sides and a verdict with its margin.
+
+    Example: slrlab claims C4 C7 --details
+    """
+    from slrlab.experiments.claims import run_claims
+
+    with progress() as report:
+        verdicts = run_claims(names, report=report)
+    holds = all(verdict.holds for verdict in verdicts)
+    if as_json:
+        print_json({"holds": holds, "claims": [verdict.to_dict() for verdict in verdicts]})
+    else:
+        rows = []
+        for verdict in verdicts:
+            chosen = verdict.checks if details else (verdict.tightest,)
+            for check in chosen:
+                left = f"{check.left_name} {check.left:.10g}"
+                right = f"{check.right_name} {check.right:.10g}"
+                outcome = "holds" if check.holds else "FAILS"
+                comparison = f"{left} {check.relation} {right}"
+                margin = f"{check.margin:.3g}"
+                rows.append((verdict.name, outcome, check.case, comparison, margin))
+        title = "Every comparison" if details else "Each claim at its tightest comparison"
+        print_table(title, ("claim", "verdict", "case", "comparison", "margin"), rows)
+    if not holds:
+        raise typer.Exit(1)
+
+
+@app.command()
+def figure(
+    name: Annotated[str, typer.Argument(help="2 or length.", metavar="NAME")],
+    out: OutOption = Path("results"),
+    profile: ProfileOption = "quick",
+    as_json: JsonOption = False,
+) -> None:
+    """Compute and draw a figure: PDF, PNG and the CSV behind them.
+
+    Example: slrlab figure 2 --out results
+    """
+    from slrlab.figures import make_figure
+
+    with progress() as report:
+        paths = make_figure(name, out, profile=profile, report=report)
+    if as_json:
+        print_json({"figure": name, "files": [str(path) for path in paths]})
+    else:
+        print_lines(paths)
+
+
+@app.command()
+def reproduce(
+    out: OutOption = Path("results"),
+    full: Annotated[
+        bool, typer.Option("--full", help="The paper's size, not the quick one.")
+    ] = False,
+    profile: ProfileOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Reproduce every figure and claim there is, into one HTML report.
+
+    Example: slrlab reproduce --out results
+    """
+    from slrlab.figures.report import reproduce_all
+
+    with progress() as report:
+        paths, holds = reproduce_all(
+            out, profile=profile or ("full" if full else "quick"), report=report
+        )
+    if as_json:
+        print_json({"holds": holds, "files": [str(path) for path in paths]})
+    else:
+        print_lines(paths)
+    if not holds:
+        raise typer.Exit(1)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line; wrong input ends with one line on stderr and exit code 2."""
+    from slrlab._errors import SlrlabError
+
+    command = typer.main.get_command(app)
+    try:
+        code = command.main(arguments, prog_name="slrlab", standalone_mode=False)
+    except (ValueError, TypeError) as error:
+        _stop(str(error), 2)
+    except SlrlabError as error:
+        _stop(str(error), 1)
+    except OSError as error:
+        _stop(f"{error.strerror or error}: {error.filename}" if error.filename else str(error), 1)
+    except KeyboardInterrupt:
+        _stop("interrupted", 130)
+    except Exception as error:
+        # click's own errors (unknown option or command) carry their exit code and a message
+        if not hasattr(error, "format_message"):
+            if type(error).__name__ == "Abort":
+                _stop("interrupted", 130)
+            raise
+        _stop(error.format_message().replace("\n", " ") or "wrong usage", 2)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _stop(message: str, code: int) -> None:
+    sys.stderr.write(f"slrlab: {message}\n")
+    sys.exit(code)

@@ -1,0 +1,69 @@
+"""One way to spread independent computations over the cores of this machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from multiprocessing import get_context
+from typing import TypeVar
+
+Item = TypeVar("Item")
+Value = TypeVar("Value")
+Report = Callable[[int, int, str], None]
+
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+@contextmanager
+def _single_threaded_children() -> Iterator[None]:
+    """Let each worker process use one thread of linear algebra: cores are shared by processes."""
+    before = {name: os.environ.get(name) for name in _THREADS}
+    os.environ.update(dict.fromkeys(_THREADS, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def parallel_map(
+    function: Callable[[Item], Value],
+    items: Sequence[Item],
+    *,
+    label: str = "",
+    report: Report | None = None,
+    workers: int | None = None,
+) -> list[Value]:
+    """Return ``[function(item) for item in items]``, computed by several processes.
+
+    ``report(done, total, label)`` is called as results arrive. With one worker, or one item,
+    everything runs in this process. An error in one item cancels the rest and is raised.
+    """
+    count = min(workers or os.cpu_count() or 1, len(items))
+    tell = report or (lambda done, total, text: None)
+    tell(0, len(items), label)
+    if count <= 1:
+        values = []
+        for done, item in enumerate(items, start=1):
+            values.append(function(item))
+            tell(done, len(items), label)
+        return values
+    found: dict[int, Value] = {}
+    with (
+        _single_threaded_children(),
+        ProcessPoolExecutor(count, mp_context=get_context("spawn")) as pool,
+    ):
+        places = {pool.submit(function, item): place for place, item in enumerate(items)}
+        try:
+            for future in as_completed(places):
+                found[places[future]] = future.result()
+                tell(len(found), len(items), label)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return [found[place] for place in range(len(items))]

@@ -1,0 +1,68 @@
+"""Needle in a haystack: minimal risk against the sequence length, from 1 to a million."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from slrlab.experiments.parallel import Report, parallel_map
+from slrlab.figures.style import BAYES, MARKS, house_style
+from slrlab.model.tasks import make_task
+from slrlab.theory.population import minimal_risk
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+TITLE = "Minimal risk against the sequence length"
+POINTS = {"toy": 4, "quick": 19, "full": 43}
+PANELS = (("spiked", 16.0), ("max", 10.0), ("max", math.inf))
+ACTIVATIONS = ("softmax", "linear", "erf", "softplus")
+
+
+def _point(setting: tuple[str, float, int, str]) -> dict[str, Any]:
+    name, signal, length, activation = setting
+    found = minimal_risk(make_task(name, signal=signal, length=length), activation)
+    keys = ("risk", "bayes_risk", "m_k", "m_v", "bias", "error", "status")
+    row = {key: value for key, value in found.to_dict().items() if key in keys}
+    return {"task": name, "signal": str(signal), "length": length, "activation": activation, **row}
+
+
+def compute(profile: str = "quick", report: Report | None = None) -> pd.DataFrame:
+    """Return one row for each panel, length and activation."""
+    import pandas as pd
+
+    lengths = np.unique(np.rint(np.geomspace(1, 1e6, POINTS[profile])).astype(int))
+    settings = [
+        (task, signal, int(length), activation)
+        for length in lengths[::-1]  # costly ones first
+        for activation in reversed(ACTIVATIONS)
+        for task, signal in PANELS
+    ]
+    rows = parallel_map(_point, settings, label="length", report=report)
+    return pd.DataFrame(rows).sort_values(["task", "signal", "activation", "length"])
+
+
+def draw(frame: pd.DataFrame) -> Figure:
+    """Draw one panel for each task and signal."""
+    import matplotlib.pyplot as plt
+
+    with house_style():
+        figure, axes = plt.subplots(1, 3, figsize=(9.2, 3.1), sharey=True, layout="constrained")
+        for panel, (task, signal) in zip(axes, PANELS, strict=True):
+            part = frame[(frame["task"] == task) & (frame["signal"] == str(signal))]
+            bayes = part[part["activation"] == "softmax"]
+            panel.plot(
+                bayes["length"], bayes["bayes_risk"], color="0.75", linewidth=5, label=BAYES.label
+            )
+            for activation in ACTIVATIONS:
+                curve = part[part["activation"] == activation]
+                panel.plot(curve["length"], curve["risk"], **MARKS[activation].line(markevery=2))
+            shown = "\\infty" if math.isinf(signal) else f"{signal:g}"
+            panel.set(xscale="log", title=f"{task}-SLR, $\\nu={shown}$", xlabel="length $L$")
+        axes[0].set_ylabel("minimal risk")
+        axes[0].set_ylim(-0.03, 1.05)
+        axes[1].legend(fontsize=8, loc="upper left")
+        return figure

@@ -1,0 +1,113 @@
+"""One self-contained HTML page with every figure and claim, and the numbers behind them."""
+
+from __future__ import annotations
+
+import base64
+import html
+import platform
+import sys
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+from slrlab import _checks
+from slrlab.experiments.claims import CLAIMS, Verdict, run_claims
+from slrlab.experiments.parallel import Report
+from slrlab.figures import FIGURES, PROFILES, figure_module, make_figure
+
+_STYLE = """
+body{font:16px/1.5 system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem;color:#222}
+img{max-width:100%;height:auto} table{border-collapse:collapse;font-size:.85rem;width:100%}
+th,td{text-align:left;padding:.25rem .6rem;border-bottom:1px solid #ddd;vertical-align:top}
+td.n{font-variant-numeric:tabular-nums;white-space:nowrap} .holds{color:#00694d;font-weight:600}
+.fails{color:#a3370b;font-weight:700} summary{cursor:pointer} footer{color:#666;font-size:.85rem}
+"""
+
+
+def reproduce_all(
+    out: Path, *, profile: str = "quick", report: Report | None = None
+) -> tuple[list[Path], bool]:
+    """Make every figure, check every claim, write ``report.html``; return files and verdict.
+
+    Raises
+    ------
+    ValueError
+        If the profile is unknown.
+    """
+    _checks.choice(profile, "profile", PROFILES)
+    out.mkdir(parents=True, exist_ok=True)
+    paths: list[Path] = []
+    timings: dict[str, float] = {}
+    for name in FIGURES:
+        start = time.perf_counter()
+        paths += make_figure(name, out, profile=profile, report=report)
+        timings[f"figure {name}"] = time.perf_counter() - start
+    start = time.perf_counter()
+    verdicts = run_claims(report=report)
+    timings["claims"] = time.perf_counter() - start
+    page = out / "report.html"
+    page.write_text(_page(out, profile, verdicts, timings), encoding="utf-8")
+    return [*paths, page], all(verdict.holds for verdict in verdicts)
+
+
+def _page(out: Path, profile: str, verdicts: list[Verdict], timings: dict[str, float]) -> str:
+    held = sum(verdict.holds for verdict in verdicts)
+    pictures = "".join(_picture(out, name) for name in FIGURES)
+    summary = "".join(_summary(verdict) for verdict in verdicts)
+    details = "".join(_details(verdict) for verdict in verdicts)
+    packages = ", ".join(
+        f"{name} {version(name)}" for name in ("slrlab", "numpy", "scipy", "pandas")
+    )
+    spent = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in timings.items())
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>slrlab: reproduction report</title><style>{_STYLE}</style></head><body>
+<h1>Statistical advantage of softmax attention: reproduction report</h1>
+<p>Profile <b>{html.escape(profile)}</b>. {held} of {len(verdicts)} claims hold. The paper:
+Duranthon, Marion, Boyer, Loureiro, Zdeborová, arXiv 2509.21936.</p>
+<h2>Claims</h2>
+<table><tr><th>claim</th><th>source</th><th>statement</th><th>verdict</th><th>comparisons</th>
+<th>tightest comparison</th></tr>{summary}</table>
+<h2>Figures</h2>{pictures}
+<h2>Every comparison</h2>{details}
+<footer><p>{html.escape(packages)}, Python {platform.python_version()} on {sys.platform}.
+Time: {html.escape(spent)}.</p></footer></body></html>
+"""
+
+
+def _picture(out: Path, name: str) -> str:
+    data = base64.b64encode((out / f"figure-{name}.png").read_bytes()).decode("ascii")
+    title = html.escape(f"Figure {name}: {figure_module(name).TITLE}")
+    note = html.escape(f"figure-{name}.csv, figure-{name}.pdf")
+    return (
+        f"<h3>{title}</h3><img alt='{title}' src='data:image/png;base64,{data}'>"
+        f"<p>Data and vector graphic: {note}, beside this page.</p>"
+    )
+
+
+def _verdict(holds: bool) -> str:
+    return "<td class='holds'>holds</td>" if holds else "<td class='fails'>fails</td>"
+
+
+def _summary(verdict: Verdict) -> str:
+    check = verdict.tightest
+    tight = f"{check.case}: {check.left:.8g} {check.relation} {check.right:.8g}"
+    return (
+        f"<tr><td>{verdict.name}</td><td>{html.escape(CLAIMS[verdict.name].source)}</td>"
+        f"<td>{html.escape(verdict.statement)}</td>{_verdict(verdict.holds)}"
+        f"<td class='n'>{len(verdict.checks)}</td><td>{html.escape(tight)}</td></tr>"
+    )
+
+
+def _details(verdict: Verdict) -> str:
+    rows = "".join(
+        f"<tr><td>{html.escape(check.case)}</td>"
+        f"<td>{html.escape(check.left_name)}<br>{check.left:.12g}</td>"
+        f"<td class='n'>{html.escape(check.relation)}</td>"
+        f"<td>{html.escape(check.right_name)}<br>{check.right:.12g}</td>"
+        f"<td class='n'>{check.margin:.3g}</td>{_verdict(check.holds)}</tr>"
+        for check in verdict.checks
+    )
+    head = "<tr><th>case</th><th>left</th><th></th><th>right</th><th>margin</th><th></th></tr>"
+    title = html.escape(f"{verdict.name}: {verdict.statement}")
+    return f"<details><summary>{title}</summary><table>{head}{rows}</table></details>"

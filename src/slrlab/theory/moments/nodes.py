@@ -1,0 +1,79 @@
+"""Where scores are sampled: trapezoid nodes, token laws on them, and grids of Laplace variables."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from slrlab.model.activations import Normalised
+from slrlab.model.lengths import FloatArray
+from slrlab.model.tasks import Task, TiltedTask
+from slrlab.numerics.simplex import STEP, LaplaceGrid
+
+EDGE = 9.3  # standard deviations kept of a Gaussian: mass 1e-20 beyond
+NODE_STEP = 0.35  # in units of the width of the sharpest factor
+_SPREAD = 0.3  # step in units of the Gaussian width of an entire factor
+
+
+def edge(task: Task) -> float:
+    """Return how far Gaussian scores are followed, the largest of a sequence included."""
+    return math.sqrt(EDGE**2 + 2.0 * math.log(task.length.longest))
+
+
+def gauss_weights(x: FloatArray, step: float) -> FloatArray:
+    """Return trapezoid weights of the standard normal density."""
+    return np.exp(-(x**2) / 2.0) * (step / math.sqrt(2.0 * math.pi))
+
+
+def key_nodes(task: Task, sharpness: float, resolution: float) -> tuple[FloatArray, float]:
+    """Return trapezoid nodes for the key score ``χ*`` of any token, and their step."""
+    low, high = -edge(task), edge(task)
+    if isinstance(task, TiltedTask):
+        low, high = min(low, task.relevant_interval[0]), max(high, task.relevant_interval[1])
+    step = NODE_STEP / (max(sharpness, 0.5) * resolution)
+    return np.arange(low, high + step, step), step
+
+
+def tilted_nodes(
+    task: TiltedTask, sharpness: float, resolution: float
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return nodes for ``χ*`` and the weights of relevant and other tokens on them.
+
+    At a huge signal the gap between the two laws holds no mass at all and is left out.
+    """
+    x, step = key_nodes(task, sharpness, resolution)
+    log_normal = -(x**2) / 2.0 + math.log(step / math.sqrt(2.0 * math.pi))
+    relevant, others = np.exp(log_normal + task.log_ratio(x)), np.exp(log_normal)
+    kept = (relevant > 0.0) | (others > 0.0)
+    return x[kept], relevant[kept], others[kept]
+
+
+def jitter_nodes(R_k: float, resolution: float) -> tuple[FloatArray, FloatArray]:
+    """Return the part of the score orthogonal to the teacher and its weights."""
+    if R_k == 0.0:
+        return np.zeros(1), np.ones(1)
+    step = NODE_STEP / (max(math.sqrt(R_k), 0.5) * resolution)
+    a = np.arange(-EDGE, EDGE + step, step)
+    return math.sqrt(R_k) * a, gauss_weights(a, step)
+
+
+def laplace_step(width: float, longest: int) -> float:
+    """Return the step in ``log t`` where factors are Gaussian averages of this width.
+
+    The largest of ``longest`` normals has a spread of about ``1/√(2 log longest)``.
+    """
+    return max(STEP, _SPREAD * width / math.sqrt(1.0 + math.log(longest)))
+
+
+def laplace_grid(
+    activation: Normalised, task: Task, width: float, resolution: float
+) -> LaplaceGrid:
+    """Return the grid in ``log t`` for scores of standard deviation ``width``."""
+    wide = laplace_step(width, task.length.longest)
+    if activation.sink > 0.0:  # e^{−tb} is one step of width 1 in log t, smoothed by nothing
+        return LaplaceGrid(STEP / resolution)
+    if activation.exponential == "everywhere":
+        return LaplaceGrid(wide / resolution)
+    stretch = wide / STEP if activation.exponential == "left" else 1.0
+    return LaplaceGrid(STEP / resolution, stretch)

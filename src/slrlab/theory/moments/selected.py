@@ -1,0 +1,190 @@
+"""Moments for tasks that select the place from the scores: two Laplace variables."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import numpy as np
+from scipy import special
+
+from slrlab.model.activations import Elementwise, Normalised
+from slrlab.model.lengths import FloatArray
+from slrlab.model.tasks import SelectionTask
+from slrlab.numerics.selection import (
+    HardKernel,
+    SelectionKernel,
+    SoftKernel,
+    aligned_exponential_moments,
+    decay_matrices,
+    selection_first_moments,
+)
+from slrlab.numerics.simplex import (
+    STEP,
+    LaplaceGrid,
+    exchangeable_square,
+    exchangeable_window,
+    token_factors,
+)
+from slrlab.theory.moments.nodes import (
+    NODE_STEP,
+    edge,
+    gauss_weights,
+    jitter_nodes,
+    key_nodes,
+    laplace_grid,
+    laplace_step,
+)
+from slrlab.theory.moments.types import AttentionMoments
+
+
+def _bucket(sharpness: float) -> float:
+    """Round up to a power of two, so that nearby calls share their grids."""
+    return 2.0 ** math.ceil(math.log2(max(sharpness, 0.5)))
+
+
+@lru_cache(maxsize=8)
+def _selected_density(
+    task: SelectionTask, sharpness: float, resolution: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return nodes for ``χ*`` and the weights of the selected token's score on them."""
+    if task.hard:
+        peak = math.sqrt(1.0 + math.log(task.length.longest))
+        x, step = key_nodes(task, max(sharpness, 2.0 * peak), resolution)
+        log_below = np.asarray(special.log_ndtr(x))
+        g0, g1, _ = task.length.generating(log_below)
+        return x, gauss_weights(x, step) * (np.exp(log_below) * g1 + g0)
+    x, step = key_nodes(task, max(sharpness, task.steepness), resolution)
+    law = gauss_weights(x, step)
+    log_w = task.log_weight(x)
+    # the density is met through averages over 1/sharpness, not pointwise
+    u, u_weights = selection_grid(task, x, law, resolution, sharpness=sharpness)
+    density = np.zeros_like(x)
+    (factors,) = token_factors(u, log_w, law)
+    g0, g1, _ = task.length.generating(factors.log_zero)
+    outer = u_weights * (np.exp(factors.log_zero) * g1 + g0)
+    rows = max(1, (1 << 21) // x.size)
+    for start in range(0, u.size, rows):
+        race = np.exp(np.minimum(u[start : start + rows, None] + log_w, 700.0))
+        density += outer[start : start + rows] @ (race * np.exp(-race))
+    return x, law * density
+
+
+def selected_score_mean(task: SelectionTask) -> float:
+    """Return ``μ̄ = E[χ*_ε]``, averaged over the length (infinite signal: mean of the maximum)."""
+    x, selected = _selected_density(task, _bucket(1.0), 1.35)
+    return float(selected @ x)
+
+
+def selection_grid(
+    task: SelectionTask,
+    x: FloatArray,
+    law: FloatArray,
+    resolution: float,
+    *,
+    sharpness: float = 0.0,
+) -> tuple[FloatArray, FloatArray]:
+    """Return nodes and weights in ``log s`` for the selection variable of a finite signal.
+
+    The grid resolves functions of the score that vary over ``1/sharpness``.
+    """
+    log_w = task.log_weight(x)
+    ends = exchangeable_window(log_w, law, task.length.generating)
+    width = (task.posterior_scale or 0.0) / max(1.0, 2.0 * sharpness)
+    step = laplace_step(width, task.length.longest)
+    return LaplaceGrid(step / resolution).nodes(ends)
+
+
+def elementwise_selected(
+    task: SelectionTask, activation: Elementwise, m_k: float, R_k: float, resolution: float
+) -> AttentionMoments:
+    """Return the moments of an elementwise activation where the place is selected."""
+    x, selected = _selected_density(task, _bucket(abs(m_k)), resolution)
+    noise, jitter = jitter_nodes(R_k, resolution)
+    sigma = activation.weights(m_k * x[:, None] + noise)
+    target = float(selected @ sigma @ jitter)
+    energy = task.length.mean * float(gauss_weights(x, x[1] - x[0]) @ sigma**2 @ jitter)
+    return AttentionMoments(target, 1.0 - target, max(0.0, energy - target**2))
+
+
+def normalised_selected(
+    task: SelectionTask,
+    activation: Normalised,
+    m_k: float,
+    R_k: float,
+    resolution: float,
+    check: bool,
+) -> AttentionMoments:
+    """Return the moments of a normalised activation where the place is selected."""
+    width = math.hypot(m_k, math.sqrt(R_k))
+    noise, jitter = jitter_nodes(R_k, resolution)
+    x, step = key_nodes(task, abs(m_k), resolution)
+    log_phi = activation.log_phi(m_k * x[:, None] + noise).ravel()
+    if not np.isfinite(log_phi).any():
+        return AttentionMoments(0.0, 1.0, 0.0)
+    tokens = np.outer(gauss_weights(x, step), jitter).ravel()
+    grid = laplace_grid(activation, task, width, resolution)
+    generating = task.length.generating
+    ends = exchangeable_window(log_phi, tokens, generating, activation.sink)
+    energy = exchangeable_square(*grid.nodes(ends), log_phi, tokens, generating, activation.sink)
+    target, shortfall = _selected_first(task, activation, m_k, R_k, ends, resolution, check)
+    defect = abs(target + shortfall - 1.0)
+    if shortfall < 0.5:
+        # B − A² = (B − 1) + 2(1−A) − (1−A)²; B itself is accurate to rounding only
+        spread = (energy - 1.0) + shortfall * (2.0 - shortfall)
+        return AttentionMoments(1.0 - shortfall, shortfall, max(0.0, spread), defect)
+    return AttentionMoments(target, 1.0 - target, max(0.0, energy - target**2), defect)
+
+
+@lru_cache(maxsize=2)
+def _kernel(
+    task: SelectionTask, node_sharpness: float, grid_sharpness: float, resolution: float
+) -> tuple[FloatArray, SelectionKernel]:
+    """Return token nodes and the selection kernel on them."""
+    if task.hard:
+        sharp = max(node_sharpness, 2.0 * math.sqrt(1.0 + math.log(task.length.longest)))
+        hard = HardKernel.build(edge(task), NODE_STEP / (sharp * resolution))
+        return hard.nodes, hard
+    x, step = key_nodes(task, max(node_sharpness, task.steepness), resolution)
+    law = gauss_weights(x, step)
+    u, weights = selection_grid(task, x, law, resolution, sharpness=grid_sharpness)
+    return x, SoftKernel.build(u, weights, task.log_weight(x), law)
+
+
+def _selected_first(
+    task: SelectionTask,
+    activation: Normalised,
+    m_k: float,
+    R_k: float,
+    ends: FloatArray,
+    resolution: float,
+    check: bool,
+) -> tuple[float, float]:
+    """Return ``E[σ_ε]`` and ``E[1−σ_ε]``; ``ends`` bound ``log t``."""
+    scale = task.posterior_scale
+    pure = activation.exponential == "everywhere" and activation.sink == 0.0 and R_k == 0.0
+    if pure and scale is not None and 2.0 <= scale < math.inf and 0.0 < m_k <= 4.0 * scale:
+        x, step = key_nodes(task, scale, resolution)
+        u, u_weights = selection_grid(task, x, gauss_weights(x, step), resolution)
+        return aligned_exponential_moments(
+            scale, m_k, task.length.generating, u, u_weights, resolution=resolution
+        )
+    # the integrand has a ridge where both Laplace variables point at the same score: it is
+    # enough that one of the two grids resolves it, so the flatter factor gets the fine grid
+    width = math.hypot(m_k, math.sqrt(R_k))
+    fine_t = not task.hard and width <= (scale or 0.0)
+    grid = (
+        LaplaceGrid(STEP / resolution)
+        if fine_t
+        else laplace_grid(activation, task, width, resolution)
+    )
+    smooth = activation.exponential == "everywhere" and activation.sink == 0.0
+    coarse = 0.0 if smooth else _bucket(width)
+    x, kernel = _kernel(task, _bucket(abs(m_k)), coarse if fine_t else math.inf, resolution)
+    noise, jitter = jitter_nodes(R_k, resolution)
+    u, weights = grid.nodes(ends)
+    log_phi = activation.log_phi(m_k * x[:, None] + noise)
+    decay = decay_matrices(u, log_phi, jitter)
+    t_sink = activation.sink * np.exp(u) if activation.sink > 0.0 else 0.0
+    generating = task.length.generating
+    return selection_first_moments(kernel, decay, weights, generating, t_sink, check=check)

@@ -1,0 +1,65 @@
+r"""How fast population risks fall with the signal, fitted from computed risks (Cor. 4.3).
+
+Linear attention falls like a power of ``ν``, softmax exponentially: the fits leave exponents and
+prefactors free and are compared with the predictions, never told them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from slrlab._result import Result, Status
+from slrlab.model.lengths import LengthLaw
+from slrlab.model.tasks import SpikedSLR
+from slrlab.theory.bayes_risk import bayes_risk
+from slrlab.theory.population import minimal_risk
+
+
+@dataclass(frozen=True)
+class RateFit(Result):
+    """A fitted constant beside its prediction."""
+
+    activation: str
+    length: LengthLaw
+    quantity: str
+    fitted: float
+    predicted: float
+
+    @property
+    def deviation(self) -> float:
+        """Relative distance of the fit from the prediction."""
+        return abs(self.fitted - self.predicted) / abs(self.predicted)
+
+
+def linear_rate(length: LengthLaw, *, low: float = 1e3, high: float = 1e5) -> list[RateFit]:
+    """Fit ``E = C ν^{−p}`` to linear attention on spiked-SLR; predicted ``p = 1``, ``C = L̄``."""
+    signals = np.geomspace(low, high, 7)
+    risks = np.array([minimal_risk(SpikedSLR(nu, length), "linear").risk for nu in signals])
+    design = np.stack([np.ones_like(signals), -np.log(signals)], axis=1)
+    (log_c, power), *_ = np.linalg.lstsq(design, np.log(risks), rcond=None)
+    return [
+        RateFit(Status.CONVERGED, "linear", length, "power p of 1/ν", float(power), 1.0),
+        RateFit(Status.CONVERGED, "linear", length, "prefactor C", math.exp(log_c), length.mean),
+    ]
+
+
+def softmax_rate(length: int, *, low: float = 100.0, high: float = 400.0) -> list[RateFit]:
+    r"""Fit ``E = C ν^{−p} e^{−bν}`` to softmax on spiked-SLR.
+
+    Predicted ``b = 1/4``, ``p = 1/2``, ``C = (L−1)√π/2``. A term ``d/ν`` takes up the next order.
+    """
+    law = LengthLaw.of(length)
+    signals = np.linspace(low, high, 13)
+    logs = np.log([bayes_risk(SpikedSLR(nu, law)).risk for nu in signals])
+    design = np.stack([np.ones_like(signals), -np.log(signals), -signals, 1.0 / signals], axis=1)
+    (log_c, power, decay, _), *_ = np.linalg.lstsq(design, logs, rcond=None)
+    predicted = (length - 1) * math.sqrt(math.pi) / 2.0
+    rows = [
+        ("decay b of e^{−bν}", float(decay), 0.25),
+        ("power p of 1/ν", float(power), 0.5),
+        ("prefactor C", math.exp(log_c), predicted),
+    ]
+    return [RateFit(Status.CONVERGED, "softmax", law, *row) for row in rows]

@@ -1,0 +1,22 @@
+"""Shared settings: a quiet backend for figures, repeatable property tests, the reference numbers."""
+
+import json
+from pathlib import Path
+
+import matplotlib as mpl
+import pytest
+from hypothesis import settings
+
+mpl.use("agg")
+settings.register_profile("slrlab", deadline=None, derandomize=True, max_examples=25)
+settings.load_profile("slrlab")
+
+SHARED = Path(__file__).resolve().parents[2] / "shared" / "reference"
+
+
+@pytest.fixture(scope="session")
+def population_reference():
+    path = SHARED / "population.json"
+    if not path.exists():
+        pytest.skip("reference numbers are not beside this checkout")
+    return json.loads(path.read_text())["cases"]
