@@ -263,5 +263,5 @@ def test_failures_are_a_status_or_an_error_when_asked():
 
 
 def test_a_free_bias_needs_a_number_at_given_order_parameters():
-    with pytest.raises(ValueError, match="bias must be a number"):
+    with pytest.raises(ValueError, match="bias of erf must be a number"):
         risk_at(SpikedSLR(1.0, 2), "erf", OrderParameters(1.0, 1.0))

@@ -58,13 +58,16 @@ def newton_minimum(
         halfway = value if iteration == most // 2 else halfway
         ahead = np.array([function(point + e) for e in units])
         behind = np.array([function(point - e) for e in units])
-        slope = (ahead - behind) / (2.0 * difference)
-        curvature = np.diag((ahead + behind - 2.0 * value) / difference**2)
-        for i in range(size):
-            for j in range(i):
-                corner = function(point + units[i] + units[j])
-                mixed = (corner - ahead[i] - ahead[j] + value) / difference**2
-                curvature[i, j] = curvature[j, i] = mixed
+        with np.errstate(invalid="ignore"):  # a function may be infinite at the edge of its domain
+            slope = (ahead - behind) / (2.0 * difference)
+            curvature = np.diag((ahead + behind - 2.0 * value) / difference**2)
+            for i in range(size):
+                for j in range(i):
+                    corner = function(point + units[i] + units[j])
+                    mixed = (corner - ahead[i] - ahead[j] + value) / difference**2
+                    curvature[i, j] = curvature[j, i] = mixed
+        if not (np.isfinite(slope).all() and np.isfinite(curvature).all()):
+            return Minimum(point, value, iteration, settled=False)
         # |eigenvalues| turn a saddle into a descent direction; the floor guards flat valleys
         eigenvalues, vectors = np.linalg.eigh(curvature)
         bent = np.maximum(np.abs(eigenvalues), 1e-8)

@@ -35,11 +35,14 @@ class RateFit(Result):
 
 
 def linear_rate(length: LengthLaw, *, low: float = 1e3, high: float = 1e5) -> list[RateFit]:
-    """Fit ``E = C ν^{−p}`` to linear attention on spiked-SLR; predicted ``p = 1``, ``C = L̄``."""
+    """Fit ``E = C ν^{−p}`` to linear attention on spiked-SLR; predicted ``p = 1``, ``C = L̄``.
+
+    A term ``d/ν`` takes up the next order.
+    """
     signals = np.geomspace(low, high, 7)
     risks = np.array([minimal_risk(SpikedSLR(nu, length), "linear").risk for nu in signals])
-    design = np.stack([np.ones_like(signals), -np.log(signals)], axis=1)
-    (log_c, power), *_ = np.linalg.lstsq(design, np.log(risks), rcond=None)
+    design = np.stack([np.ones_like(signals), -np.log(signals), 1.0 / signals], axis=1)
+    (log_c, power, _), *_ = np.linalg.lstsq(design, np.log(risks), rcond=None)
     return [
         RateFit(Status.CONVERGED, "linear", length, "power p of 1/ν", float(power), 1.0),
         RateFit(Status.CONVERGED, "linear", length, "prefactor C", math.exp(log_c), length.mean),

@@ -177,11 +177,11 @@ def _c9() -> list[Check]:
 POPULATION_CLAIMS = (
     Claim("C1", "Prop. 4.1", "The Bayes risk is Δ² + 1 − E Σ p_ℓ².", _c1),
     Claim("C2", "Prop. 4.2", "Softmax at k = c_ν k*, v = v* has the Bayes risk.", _c2),
-    Claim("C3", "Sec. 3", "The risk depends on k, v through order parameters as D → ∞.", _c3),
-    Claim("C4", "Sec. 4", "Linear attention has its closed form, above Bayes for L ≥ 2.", _c4),
+    Claim("C3", "text", "The risk depends on k, v through order parameters as D → ∞.", _c3),
+    Claim("C4", "text", "Linear attention has its closed form, above Bayes for L ≥ 2.", _c4),
     Claim("C5", "Cor. 4.3", "In ν, linear falls as a power, softmax exponentially.", _c5),
     Claim("C6", "Cor. 4.3", "Max-SLR, L → ∞: linear → trivial, softmax → 0 at ν = ∞.", _c6),
     Claim("C7", "Cor. 4.4", "A random length costs every activation but softmax.", _c7),
-    Claim("C8", "Sec. 4", "Without normalisation (erf) or exponential (softplus): not Bayes.", _c8),
-    Claim("C9", "Sec. 4", "The best k and v are aligned with the teachers.", _c9),
+    Claim("C8", "text", "Without normalisation (erf) or exponential (softplus): not Bayes.", _c8),
+    Claim("C9", "text", "The best k and v are aligned with the teachers.", _c9),
 )

@@ -1,0 +1,68 @@
+"""Population risks: cost against length, the whole of Fig. 2, and a cold command.
+
+Times are ratios taken in one run; absolute seconds are printed for orientation only.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from slrlab import MaxSLR, SpikedSLR, minimal_risk
+from slrlab.figures import figure_module
+
+
+def best_of(function: Callable[[], object], repeats: int = 7) -> float:
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def length_independence() -> None:
+    print("one minimal risk, L = 10 against L = 10⁶ (at most 2× is promised for L = 10⁶)")
+    cases = [
+        ("spiked", lambda n: SpikedSLR(9.0, n)),
+        ("max", lambda n: MaxSLR(5.0, n)),
+    ]
+    for name, make in cases:
+        for activation in ("softmax", "linear", "erf"):
+            short, long = (
+                best_of(lambda n=n: minimal_risk(make(n), activation)) for n in (10, 10**6)
+            )
+            error = minimal_risk(make(10**6), activation).error
+            print(
+                f"  {name:6} {activation:8} {1e3 * short:7.2f} ms  {1e3 * long:7.2f} ms"
+                f"  ratio {long / short:5.2f}  error {error:.0e}"
+            )
+
+
+def figure_two() -> None:
+    start = time.perf_counter()
+    frame = figure_module("2").compute("quick")
+    seconds = time.perf_counter() - start
+    print(
+        f"figure 2: {len(frame)} minimal risks in {seconds:.1f} s, worst error {frame.error.max():.0e}"
+    )
+
+
+def cold_command() -> None:
+    command = [str(Path(sys.executable).parent / "slrlab"), "population", "--json"]
+    bare = [sys.executable, "-c", "import numpy, scipy.special"]
+    run = lambda line: subprocess.run(line, check=True, capture_output=True)
+    ours, imports = best_of(lambda: run(command)), best_of(lambda: run(bare))
+    print(
+        f"cold `slrlab population --json`: {ours:.2f} s, importing numpy and scipy.special: "
+        f"{imports:.2f} s, ratio {ours / imports:.2f}"
+    )
+
+
+if __name__ == "__main__":
+    cold_command()
+    length_independence()
+    figure_two()

@@ -1,0 +1,30 @@
+"""How long may a sequence be before attention loses the relevant token?
+
+For each activation, find the longest sequence whose minimal risk stays below one half.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from slrlab import SpikedSLR, minimal_risk
+
+
+def longest(activation: str, signal: float) -> int:
+    """Return the largest length with risk below 0.5, by bisection on powers of two and between."""
+    low, high = 1, 2
+    while high < 2**20 and minimal_risk(SpikedSLR(signal, high), activation).risk < 0.5:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        if minimal_risk(SpikedSLR(signal, middle), activation).risk < 0.5:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+if __name__ == "__main__":
+    signal = float(sys.argv[1]) if len(sys.argv) > 1 else 16.0
+    for name in ("softmax", "erf", "softplus", "linear"):
+        print(f"{name:9} {longest(name, signal)}")  # noqa: T201

@@ -1,0 +1,140 @@
+import json
+import math
+import subprocess
+import sys
+
+import pytest
+
+from slrlab import SpikedSLR, make_task, minimal_risk
+from slrlab.cli.main import main
+
+KEYS = {"risk", "bayes_risk", "m_k", "m_v", "A", "B", "error", "status"}
+
+
+def run(capsys, *arguments):
+    with pytest.raises(SystemExit) as stop:
+        main(list(arguments))
+    out, err = capsys.readouterr()
+    return stop.value.code, out, err
+
+
+def test_population_json_is_one_object_with_the_contract_keys(capsys):
+    code, out, err = run(capsys, "population", "--signal", "2", "--length", "3", "--json")
+    assert code == 0
+    assert err == ""
+    found = json.loads(out)
+    assert set(found) >= KEYS
+    assert found["risk"] == minimal_risk(SpikedSLR(2.0, 3), "softmax").risk
+
+
+def test_population_at_given_order_parameters(capsys):
+    arguments = ["population", "--task", "max", "--signal", "inf", "--length", "1,2,3"]
+    arguments += ["--activation", "erf", "--bias", "0", "--m-k", "1", "--R-k", "0.2", "--json"]
+    code, out, _ = run(capsys, *arguments)
+    best = json.loads(out)
+    assert code == 0
+    assert best["R_k"] == 0.2
+    worse = json.loads(run(capsys, *arguments, "--m-v", "0.1")[1])
+    assert worse["risk"] > best["risk"]
+
+
+def test_infinities_are_strings_in_json(capsys):
+    _, out, _ = run(capsys, "population", "--task", "max", "--signal", "inf", "--json")
+    found = json.loads(out, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+    assert found["m_k"] == "inf"
+    assert found["signal"] == "inf"
+
+
+def test_the_table_shows_the_risk(capsys):
+    code, out, _ = run(capsys, "population", "--activation", "elementwise: 1 + tanh(x)")
+    assert code == 0
+    assert "risk" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--signal", "-1"], "signal must be a number >= 0 or inf, got -1.0"),
+        (["--signal", "nan"], "signal must be a number >= 0 or inf, got nan"),
+        (["--signal", "much"], "signal must be a number >= 0 or inf, got much"),
+        (["--noise", "-1"], "noise must be a finite number >= 0, got -1.0"),
+        (["--task", "spikey"], "task must be one of spiked, max, got spikey"),
+        (["--length", "0"], "length must be a whole number >= 1 (3), a set"),
+        (["--length", "1.5"], "length must be a whole number >= 1 (3), a set"),
+        (["--length", "1:0.2,2:0.3"], "(the weights sum to 0.5)"),
+        (["--activation", "sofmax"], "activation must be one of softmax, linear, erf, softplus"),
+        (["--bias", "big"], "bias must be a finite number or optimal, got big"),
+        (["--m-v", "1"], "m-k must be a finite number"),
+        (["--m-k", "1", "--R-k", "-1"], "R_k must be a finite number >= 0, got -1.0"),
+        (["--frob"], "No such option: --frob"),
+        (["--signal"], "Option '--signal' requires an argument"),
+    ],
+)
+@pytest.mark.parametrize("extra", [[], ["--json"]])
+def test_bad_input_is_one_line_and_code_2(capsys, arguments, message, extra):
+    code, out, err = run(capsys, "population", *extra, *arguments)
+    assert code == 2
+    assert out == ""
+    assert err.count("\n") == 1
+    assert message in err
+
+
+def test_the_same_text_from_python(capsys):
+    _, _, err = run(capsys, "population", "--signal", "-1")
+    with pytest.raises(ValueError) as raised:
+        make_task("spiked", signal=-1.0, length=3)
+    assert err == f"slrlab: {raised.value}\n"
+
+
+def test_claims(capsys):
+    code, out, err = run(capsys, "claims", "C6", "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert err == ""
+    assert found["holds"] is True
+    check = found["claims"][0]["checks"][0]
+    assert {"left", "right", "relation", "margin", "holds"} <= set(check)
+    code, out, _ = run(capsys, "claims", "C6", "--details")
+    assert code == 0
+    assert "C6" in out
+    code, _, err = run(capsys, "claims", "C99")
+    assert code == 2
+    assert "claim must be one of C1" in err
+
+
+def test_figure(capsys, tmp_path):
+    code, out, _ = run(capsys, "figure", "length", "--profile", "toy", "--out", str(tmp_path))
+    assert code == 0
+    assert [line.split("-")[-1] for line in out.split()] == [
+        "length.csv",
+        "length.png",
+        "length.pdf",
+    ]
+    code, _, err = run(capsys, "figure", "9")
+    assert code == 2
+    assert err == "slrlab: figure must be one of 2, length, got 9\n"
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    code, _, err = run(capsys, "figure", "length", "--profile", "toy", "--out", str(blocked))
+    assert code == 1
+    assert "file" in err.lower()
+
+
+@pytest.mark.parametrize("command", [[], ["population"], ["claims"], ["figure"], ["reproduce"]])
+def test_help_teaches(capsys, command):
+    code, out, _ = run(capsys, *command, "--help")
+    assert code == 0
+    assert "Usage" in out
+    assert not command or "Example" in out
+
+
+def test_short_commands_import_no_heavy_library():
+    heavy = ["matplotlib", "pandas", "sympy", "numba", "scipy.optimize", "scipy.stats", "rich"]
+    code = (
+        "import sys; from slrlab.cli.main import main\n"
+        "try: main(['population', '--json'])\n"
+        f"except SystemExit: print([m for m in {heavy} if m in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr.strip() == "[]"
+    assert math.isfinite(json.loads(done.stdout)["risk"])

@@ -1,0 +1,58 @@
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+from slrlab.figures import FIGURES, figure_module, make_figure
+from slrlab.figures.report import reproduce_all
+from slrlab.figures.style import MARKS
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_toy_figure_has_curves_and_labels(name, tmp_path):
+    paths = make_figure(name, tmp_path, profile="toy")
+    assert [path.suffix for path in paths] == [".csv", ".png", ".pdf"]
+    frame = pd.read_csv(paths[0])
+    assert set(frame["activation"]) == {"softmax", "linear", "erf", "softplus"}
+    assert (frame["risk"] >= frame["bayes_risk"] - 1e-9).all()
+    assert frame["risk"].between(-1e-12, 1.0 + 1e-9).all()
+    picture = np.asarray(Image.open(paths[1]).convert("RGB"), dtype=int)
+    for mark in MARKS.values():
+        if mark.marker:  # the curve of each activation is there in its own colour
+            colour = [int(mark.color[i : i + 2], 16) for i in (1, 3, 5)]
+            assert (np.abs(picture - colour).sum(axis=-1) < 12).sum() > 50
+    assert paths[2].read_bytes().startswith(b"%PDF")
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_the_picture_comes_from_the_table_alone(name, tmp_path):
+    module = figure_module(name)
+    paths = make_figure(name, tmp_path, profile="toy")
+    drawn = module.draw(pd.read_csv(paths[0]))
+    for axes in drawn.axes:
+        assert axes.get_title()
+        assert len(axes.lines) == 5
+    assert any(axes.get_legend() for axes in drawn.axes)
+    assert module.TITLE
+
+
+def test_the_marks_differ_without_colour():
+    shapes = {(mark.marker, str(mark.dashes)) for mark in MARKS.values()}
+    assert len(shapes) == len(MARKS)
+
+
+def test_bad_names():
+    with pytest.raises(ValueError, match="figure must be one of 2, length, got 9"):
+        figure_module("9")
+
+
+@pytest.mark.slow
+def test_the_report_is_one_page_with_everything(tmp_path):
+    paths, holds = reproduce_all(tmp_path / "out", profile="toy")
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert holds
+    assert paths[-1].name == "report.html"
+    assert page.count("data:image/png;base64,") == len(FIGURES)
+    assert page.count("<details>") == 9
+    assert "http://" not in page
+    assert "https://" not in page
