@@ -31,7 +31,7 @@ def length_independence() -> None:
         ("max", lambda n: MaxSLR(5.0, n)),
     ]
     for name, make in cases:
-        for activation in ("softmax", "linear", "erf"):
+        for activation in ("softmax", "linear", "erf", "softplus"):
             short, long = (
                 best_of(lambda n=n: minimal_risk(make(n), activation)) for n in (10, 10**6)
             )

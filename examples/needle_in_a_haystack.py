@@ -1,4 +1,4 @@
-"""How long may a sequence be before attention loses the relevant token?
+"""Find how long a sequence may be before attention loses the relevant token.
 
 For each activation, find the longest sequence whose minimal risk stays below one half.
 """

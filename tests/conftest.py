@@ -1,4 +1,4 @@
-"""Shared settings: a quiet backend for figures, repeatable property tests, the reference numbers."""
+"""Shared settings: a quiet backend, repeatable property tests, the reference numbers."""
 
 import json
 from pathlib import Path

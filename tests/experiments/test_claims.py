@@ -31,7 +31,7 @@ def test_checks_can_fail():
 
 
 def test_unknown_claims_are_named():
-    with pytest.raises(ValueError, match="claim must be one of C1, C2.*, got C77"):
+    with pytest.raises(ValueError, match=r"claim must be one of C1, C2.*, got C77"):
         run_claims(["C77"])
 
 

@@ -8,9 +8,14 @@ from slrlab.figures.report import reproduce_all
 from slrlab.figures.style import MARKS
 
 
-@pytest.mark.parametrize("name", FIGURES)
-def test_a_toy_figure_has_curves_and_labels(name, tmp_path):
-    paths = make_figure(name, tmp_path, profile="toy")
+@pytest.fixture(scope="module", params=FIGURES)
+def toy(request, tmp_path_factory):
+    paths = make_figure(request.param, tmp_path_factory.mktemp("figure"), profile="toy")
+    return request.param, paths
+
+
+def test_a_toy_figure_has_curves_and_labels(toy):
+    _, paths = toy
     assert [path.suffix for path in paths] == [".csv", ".png", ".pdf"]
     frame = pd.read_csv(paths[0])
     assert set(frame["activation"]) == {"softmax", "linear", "erf", "softplus"}
@@ -24,10 +29,9 @@ def test_a_toy_figure_has_curves_and_labels(name, tmp_path):
     assert paths[2].read_bytes().startswith(b"%PDF")
 
 
-@pytest.mark.parametrize("name", FIGURES)
-def test_the_picture_comes_from_the_table_alone(name, tmp_path):
+def test_the_picture_comes_from_the_table_alone(toy):
+    name, paths = toy
     module = figure_module(name)
-    paths = make_figure(name, tmp_path, profile="toy")
     drawn = module.draw(pd.read_csv(paths[0]))
     for axes in drawn.axes:
         assert axes.get_title()

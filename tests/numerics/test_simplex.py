@@ -22,6 +22,7 @@ def _direct(log_phi, relevant, others, sink=0.0):
     sigma, other = phi[:, None] / total, phi[None, :] / total
     return (
         (weight * sigma).sum(),
+        (weight * sigma**2).sum(),
         (weight * (1 - sigma)).sum(),
         (weight * (1 - sigma) ** 2).sum(),
         (weight * other**2).sum(),
@@ -38,7 +39,10 @@ def test_two_tokens_against_every_pair_of_nodes(scale, shape, sink):
         log_phi, relevant, others, LengthLaw.of(2).generating, sink=sink, grid=LaplaceGrid(0.25)
     )
     expected = _direct(log_phi, relevant, others, sink)
-    got = (found.target, found.shortfall, found.shortfall_square, found.off_target)
+    got = (
+        *(found.target, found.target_square),
+        *(found.shortfall, found.shortfall_square, found.off_target),
+    )
     np.testing.assert_allclose(got, expected, rtol=1e-11)
 
 

@@ -193,7 +193,8 @@ def test_softmax_one_and_a_biased_softplus():
 def test_a_million_tokens(activation):
     found = minimal_risk(SpikedSLR(16.0, 10**6), activation)
     assert found.bayes_risk < found.risk * (1 + 1e-9)
-    assert found.error < 1e-9
+    # at the edge of the search the error also counts what lies beyond
+    assert found.error < (1e-8 if found.status is Status.BOUNDARY else 1e-9)
     sample = monte_carlo_risk(
         SpikedSLR(16.0, 10**4),
         make_activation(activation).with_bias(found.bias),

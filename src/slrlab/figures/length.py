@@ -64,5 +64,5 @@ def draw(frame: pd.DataFrame) -> Figure:
             panel.set(xscale="log", title=f"{task}-SLR, $\\nu={shown}$", xlabel="length $L$")
         axes[0].set_ylabel("minimal risk")
         axes[0].set_ylim(-0.03, 1.05)
-        axes[1].legend(fontsize=8, loc="upper left")
+        axes[2].legend(fontsize=8, loc="lower right", bbox_to_anchor=(1.0, 0.05))
         return figure

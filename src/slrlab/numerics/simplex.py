@@ -43,15 +43,23 @@ class TokenFactors:
 class SimplexMoments:
     """First and second moments of the weight on the relevant token.
 
-    ``target = E[σ_ε]``, ``shortfall = E[1−σ_ε]``, ``shortfall_square = E[(1−σ_ε)²]`` and
-    ``off_target = E Σ_{ℓ≠ε} σ_ℓ²``; each is a sum of positive terms, so each keeps its relative
-    accuracy however small it is.
+    ``target = E[σ_ε]``, ``target_square = E[σ_ε²]``, ``shortfall = E[1−σ_ε]``,
+    ``shortfall_square = E[(1−σ_ε)²]`` and ``off_target = E Σ_{ℓ≠ε} σ_ℓ²``; each is a sum of
+    positive terms, so each keeps its relative accuracy however small it is.
     """
 
     target: float
+    target_square: float
     shortfall: float
     shortfall_square: float
     off_target: float
+
+    @property
+    def variance(self) -> float:
+        """``Var σ_ε`` from whichever of ``σ_ε`` and ``1−σ_ε`` is the small one."""
+        if self.shortfall < 0.5:
+            return max(0.0, self.shortfall_square - self.shortfall**2)
+        return max(0.0, self.target_square - self.target**2)
 
 
 def log_expectation(zero: FloatArray, complement: FloatArray) -> FloatArray:
@@ -195,10 +203,10 @@ def independent_moments(
         shortfall = rel.zero * (oth.one * g1 + t_sink * g0)
         off = rel.zero * oth.two * g1
         square = off + rel.zero * (oth.one**2 * g2 + t_sink * (2.0 * oth.one * g1 + t_sink * g0))
-        return mute * np.stack([target, shortfall, square, off])
+        return mute * np.stack([target, rel.two * g0, shortfall, square, off])
 
     if not np.isfinite(log_phi).any():  # φ vanishes: 0/0 counts as no weight at all
-        return SimplexMoments(0.0, 1.0, 1.0, 0.0)
+        return SimplexMoments(0.0, 0.0, 1.0, 1.0, 0.0)
     ends = window(rows, log_phi, relevant, others)
     u, weights = grid.nodes(ends)
     sums = rows(u, log_phi, relevant, others) @ weights

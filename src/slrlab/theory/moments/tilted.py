@@ -67,9 +67,9 @@ def _from_simplex(
     found = independent_moments(
         log_phi, relevant, others, task.length.generating, sink=activation.sink, grid=grid
     )
-    variance = max(0.0, found.shortfall_square - found.shortfall**2)
+    spread = found.variance + found.off_target
     defect = abs(found.target + found.shortfall - 1.0)
-    return AttentionMoments(found.target, found.shortfall, variance + found.off_target, defect)
+    return AttentionMoments(found.target, found.shortfall, spread, defect)
 
 
 def normalised_tilted(
