@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from slrlab import MaxSLR, SpikedSLR, minimal_risk
@@ -32,9 +33,7 @@ def length_independence() -> None:
     ]
     for name, make in cases:
         for activation in ("softmax", "linear", "erf", "softplus"):
-            short, long = (
-                best_of(lambda n=n: minimal_risk(make(n), activation)) for n in (10, 10**6)
-            )
+            short, long = (best_of(partial(minimal_risk, make(n), activation)) for n in (10, 10**6))
             error = minimal_risk(make(10**6), activation).error
             print(
                 f"  {name:6} {activation:8} {1e3 * short:7.2f} ms  {1e3 * long:7.2f} ms"
@@ -46,16 +45,17 @@ def figure_two() -> None:
     start = time.perf_counter()
     frame = figure_module("2").compute("quick")
     seconds = time.perf_counter() - start
-    print(
-        f"figure 2: {len(frame)} minimal risks in {seconds:.1f} s, worst error {frame.error.max():.0e}"
-    )
+    worst = frame["error"].max()
+    print(f"figure 2: {len(frame)} minimal risks in {seconds:.1f} s, worst error {worst:.0e}")
 
 
 def cold_command() -> None:
     command = [str(Path(sys.executable).parent / "slrlab"), "population", "--json"]
     bare = [sys.executable, "-c", "import numpy, scipy.special"]
-    run = lambda line: subprocess.run(line, check=True, capture_output=True)
-    ours, imports = best_of(lambda: run(command)), best_of(lambda: run(bare))
+    ours, imports = (
+        best_of(partial(subprocess.run, line, check=True, capture_output=True))
+        for line in (command, bare)
+    )
     print(
         f"cold `slrlab population --json`: {ours:.2f} s, importing numpy and scipy.special: "
         f"{imports:.2f} s, ratio {ours / imports:.2f}"

@@ -36,6 +36,7 @@ def test_the_picture_comes_from_the_table_alone(toy):
     for axes in drawn.axes:
         assert axes.get_title()
         assert len(axes.lines) == 5
+        assert all(len(line.get_xdata()) >= 4 for line in axes.lines)
     assert any(axes.get_legend() for axes in drawn.axes)
     assert module.TITLE
 

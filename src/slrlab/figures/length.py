@@ -27,7 +27,7 @@ def _point(setting: tuple[str, float, int, str]) -> dict[str, Any]:
     found = minimal_risk(make_task(name, signal=signal, length=length), activation)
     keys = ("risk", "bayes_risk", "m_k", "m_v", "bias", "error", "status")
     row = {key: value for key, value in found.to_dict().items() if key in keys}
-    return {"task": name, "signal": str(signal), "length": length, "activation": activation, **row}
+    return {"task": name, "signal": signal, "length": length, "activation": activation, **row}
 
 
 def compute(profile: str = "quick", report: Report | None = None) -> pd.DataFrame:
@@ -52,7 +52,7 @@ def draw(frame: pd.DataFrame) -> Figure:
     with house_style():
         figure, axes = plt.subplots(1, 3, figsize=(9.2, 3.1), sharey=True, layout="constrained")
         for panel, (task, signal) in zip(axes, PANELS, strict=True):
-            part = frame[(frame["task"] == task) & (frame["signal"] == str(signal))]
+            part = frame[(frame["task"] == task) & (frame["signal"] == signal)]
             bayes = part[part["activation"] == "softmax"]
             panel.plot(
                 bayes["length"], bayes["bayes_risk"], color="0.75", linewidth=5, label=BAYES.label
