@@ -3,7 +3,7 @@
 Importing the package is cheap: no compilation and no plotting library.
 """
 
-from slrlab._errors import ComputationError, MissingExtraError, SlrlabError
+from slrlab._errors import ComputationError, SlrlabError
 from slrlab._result import Estimate, Result, Status
 from slrlab.model.activations import (
     Activation,
@@ -44,7 +44,6 @@ __all__ = [
     "Estimate",
     "LengthLaw",
     "MaxSLR",
-    "MissingExtraError",
     "Normalised",
     "OrderParameters",
     "PopulationRisk",

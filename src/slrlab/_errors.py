@@ -9,10 +9,3 @@ class SlrlabError(Exception):
 
 class ComputationError(SlrlabError):
     """A computation ended without a usable number and the caller asked for ``strict=True``."""
-
-
-class MissingExtraError(SlrlabError, ImportError):
-    """An optional dependency is needed and absent; the message names the extra to install."""
-
-    def __init__(self, feature: str, extra: str) -> None:
-        super().__init__(f"{feature} needs the optional extra: pip install 'slrlab[{extra}]'")

@@ -25,20 +25,25 @@ class Status(StrEnum):
     CONVERGED = "converged"
     """The error estimate is below the tolerance asked for."""
     LIMIT = "limit"
-    """An exact limit (infinite signal); the optimum may sit at infinity."""
+    """Exact without a computation: infinite signal, one token, or a risk below 1e-290."""
     SAMPLED = "sampled"
     """Computed by sampling: the error is one standard error."""
     BOUNDARY = "boundary"
     """The risk still falls at the edge of the search: the optimum lies further out."""
     INACCURATE = "inaccurate"
-    """Refining did not bring the error estimate below the tolerance; the error says how far."""
+    """Refining, or the search for the best keys, did not settle; the error says how far."""
     FAILED = "failed"
     """No usable number came out."""
 
     @property
     def usable(self) -> bool:
-        """Whether the value may be used within its error."""
+        """Whether there is a value, to be read with its error."""
         return self is not Status.FAILED
+
+    @property
+    def reached(self) -> bool:
+        """Whether the accuracy asked for was reached; what ``strict=True`` insists on."""
+        return self not in (Status.INACCURATE, Status.FAILED)
 
 
 @dataclass(frozen=True)
@@ -102,8 +107,8 @@ class Result:
         return pd.DataFrame([self.to_dict()])
 
     def require(self) -> Self:
-        """Return the result itself, or raise `ComputationError` if it is not usable."""
-        if not self.status.usable:
+        """Return the result itself, or raise `ComputationError` if it is not accurate."""
+        if not self.status.reached:
             raise ComputationError(f"{type(self).__name__}: status {self.status}")
         return self
 

@@ -35,7 +35,19 @@ def test_reads_python_values(value):
 @pytest.mark.parametrize(
     "value",
     [0, 1.5, -2, True, math.nan, math.inf, "0", "1.5", "nan", "", "1,1", "1:0.2,2:0.3", "1:-1,2:2"]
-    + ["1:nan", "a", "uniform(5,2)", "poisson(-1)", "geometric(0.5)", "poisson(1,2)", [], {}, [0]],
+    + [
+        "1:nan",
+        "a",
+        "uniform(5,2)",
+        "poisson(-1)",
+        "geometric(0.5)",
+        "poisson(1,2)",
+        [],
+        {},
+        [0],
+        {1: "a"},
+    ]
+    + ["geometric(1e12)", "poisson(1e8)", "uniform(1,100000000000)"],
 )
 def test_bad_lengths_are_named_with_what_is_accepted(value):
     with pytest.raises(ValueError, match=r"^length must be a whole number >= 1 \(3\), a set"):
@@ -76,3 +88,7 @@ def test_any_weights_make_a_law_whose_samples_have_its_mean(weights):
         sum(p * (n - law.mean) ** 2 for n, p in zip(law.lengths, law.probabilities, strict=True))
     )
     assert abs(drawn.mean() - law.mean) <= 5 * spread / math.sqrt(4000) + 1e-12
+
+
+def test_lengths_of_probability_zero_are_dropped():
+    assert LengthLaw.of({1: 1.0, 50: 0.0}).longest == 1

@@ -227,7 +227,8 @@ def test_profile_and_pictures():
     task = SpikedSLR(2.0, 3)
     profile = risk_profile(task, "softmax", np.linspace(-1, 3, 9))
     assert profile.risk.argmin() == 5
-    assert list(profile.to_frame().columns) == ["m_k", "risk", "m_v"]
+    assert list(profile.to_frame().columns) == ["m_k", "risk", "error", "m_v"]
+    assert profile.error.max() < 1e-12
     axes = profile.plot()
     assert axes.get_xlabel()
     assert len(axes.lines) == 2
@@ -266,3 +267,53 @@ def test_failures_are_a_status_or_an_error_when_asked():
 def test_a_free_bias_needs_a_number_at_given_order_parameters():
     with pytest.raises(ValueError, match="bias of erf must be a number"):
         risk_at(SpikedSLR(1.0, 2), "erf", OrderParameters(1.0, 1.0))
+
+
+@pytest.mark.parametrize("signal", [2.0, math.inf])
+def test_weights_that_vanish_count_as_a_miss(signal):
+    """ReLU leaves no weight when all scores are negative: 0/0 is 0, on every path."""
+    relu = make_activation("normalised: relu(x)")
+    order = OrderParameters(1.0, 0.9)
+    for task in (MaxSLR(signal, 2), SpikedSLR(2.0, "1,3")):
+        found = risk_at(task, relu, order)
+        sample = monte_carlo_risk(task, relu, order, samples=100_000, seed=8)
+        assert found.status is Status.INACCURATE
+        assert abs(found.risk - sample.value) <= found.error + 3 * sample.error
+        assert found.risk > found.bayes_risk
+
+
+def test_an_integral_that_went_wrong_is_never_called_converged():
+    found = risk_at(SpikedSLR(2.0, 3), "softmax", OrderParameters(1e4, 1.0))
+    assert found.status is Status.CONVERGED or found.error > 0.1
+
+
+def test_an_optimum_beyond_the_search_is_bounded_by_bayes():
+    slow = make_activation("normalised: exp(x/100)")
+    found = minimal_risk(MaxSLR(5.0, 3), slow)
+    assert found.status is Status.BOUNDARY
+    assert found.risk - found.error <= found.bayes_risk + 1e-9
+    assert minimal_risk(MaxSLR(math.inf, 3), "normalised: 2*exp(x)").status is Status.LIMIT
+
+
+def test_the_profile_carries_errors_and_the_worst_status():
+    profile = risk_profile(SpikedSLR(9.0, 3), "normalised: relu(x)", [1.0, 2.0])
+    assert profile.status is Status.INACCURATE
+    assert (profile.error > 0).all()
+    assert risk_profile(SpikedSLR(2.0, 3), "log(x)", [1.0]).status is Status.FAILED
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: minimal_risk("spiked", "softmax"), "task must be a Task"),
+        (lambda: minimal_risk(SpikedSLR(1.0, 2), 3), "activation must be an Activation"),
+        (lambda: risk_at(SpikedSLR(1.0, 2), "softmax", (1, 1)), "order must be OrderParameters"),
+        (lambda: minimal_risk(SpikedSLR(1.0, 2), "softmax", tolerance=-1), "tolerance must be"),
+        (lambda: risk_profile(SpikedSLR(1.0, 2), "softmax", "12"), "m_k must be a sequence"),
+        (lambda: risk_profile(SpikedSLR(math.inf, 2), "erf", [1.0]), "bias must be a number"),
+        (lambda: SpikedSLR(1.0, 2, 1e200), "noise must be at most"),
+    ],
+)
+def test_wrong_arguments_are_named(call, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        call()

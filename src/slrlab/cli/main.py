@@ -71,8 +71,12 @@ def population(
     m_v: Annotated[
         str | None, typer.Option("--m-v", help="Value overlap; needs --m-k.", metavar="m")
     ] = None,
-    r_k: Annotated[str, typer.Option("--R-k", help="Residual norm of k.", metavar="R")] = "0",
-    r_v: Annotated[str, typer.Option("--R-v", help="Residual norm of v.", metavar="R")] = "0",
+    r_k: Annotated[
+        str | None, typer.Option("--R-k", help="Residual norm of k; needs --m-k.", metavar="R")
+    ] = None,
+    r_v: Annotated[
+        str | None, typer.Option("--R-v", help="Residual norm of v; needs --m-k.", metavar="R")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Risk with infinite data: the best one, or the one at given order parameters.
@@ -84,7 +88,7 @@ def population(
 
     chosen_task = read_task(task, signal, length, noise)
     chosen = read_activation(activation, bias)
-    if m_k is None and (m_v is not None or r_k != "0" or r_v != "0"):
+    if m_k is None and (m_v, r_k, r_v) != (None, None, None):
         raise ValueError("m-k must be a finite number if m-v, R-k or R-v is given, got nothing")
     with waiting(f"{chosen.name} on {chosen_task.name}-SLR"):
         if m_k is None:
@@ -92,7 +96,10 @@ def population(
         else:
             keys, residuals = number(m_k, "m_k", "a finite number"), "a finite number >= 0"
             order = OrderParameters(
-                keys, 0.0, number(r_k, "R_k", residuals), number(r_v, "R_v", residuals)
+                keys,
+                0.0,
+                number(r_k or "0", "R_k", residuals),
+                number(r_v or "0", "R_v", residuals),
             )
             best = best_value(chosen_task, chosen, order) if m_v is None else None
             values = best if best is not None else number(m_v or "", "m_v", "a finite number")
@@ -200,12 +207,19 @@ def main(arguments: list[str] | None = None) -> None:
     from slrlab._errors import SlrlabError
 
     command = typer.main.get_command(app)
+    given = sys.argv[1:] if arguments is None else arguments
     try:
-        code = command.main(arguments, prog_name="slrlab", standalone_mode=False)
+        code = command.main(given or ["--help"], prog_name="slrlab", standalone_mode=False)
+        sys.stdout.flush()
     except (ValueError, TypeError) as error:
         _stop(str(error), 2)
     except SlrlabError as error:
         _stop(str(error), 1)
+    except MemoryError:
+        _stop("not enough memory for this setting", 1)
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader of a pipe has gone: nothing left to say
+        sys.exit(1)
     except OSError as error:
         _stop(f"{error.strerror or error}: {error.filename}" if error.filename else str(error), 1)
     except KeyboardInterrupt:
@@ -217,6 +231,8 @@ def main(arguments: list[str] | None = None) -> None:
                 _stop("interrupted", 130)
             raise
         _stop(error.format_message().replace("\n", " ") or "wrong usage", 2)
+    if code == 130:
+        _stop("interrupted", 130)
     sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -54,16 +54,23 @@ def parallel_map(
             tell(done, len(items), label)
         return values
     found: dict[int, Value] = {}
-    with (
-        _single_threaded_children(),
-        ProcessPoolExecutor(count, mp_context=get_context("spawn")) as pool,
-    ):
-        places = {pool.submit(function, item): place for place, item in enumerate(items)}
+    with _single_threaded_children():
+        pool = ProcessPoolExecutor(count, mp_context=get_context("spawn"))
         try:
+            places = {pool.submit(function, item): place for place, item in enumerate(items)}
             for future in as_completed(places):
                 found[places[future]] = future.result()
                 tell(len(found), len(items), label)
         except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
+            _stop(pool)
             raise
+        pool.shutdown()
     return [found[place] for place in range(len(items))]
+
+
+def _stop(pool: ProcessPoolExecutor) -> None:
+    """End a pool at once: running items are abandoned, waiting ones dropped."""
+    workers = list((getattr(pool, "_processes", None) or {}).values())
+    pool.shutdown(wait=False, cancel_futures=True)
+    for worker in workers:
+        worker.terminate()

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from slrlab.experiments.parallel import Report, parallel_map
+from slrlab.figures.points import minimal_risk_row
 from slrlab.figures.style import BAYES, MARKS, house_style
-from slrlab.model.tasks import make_task
-from slrlab.theory.population import minimal_risk
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,14 +20,6 @@ SIGNALS = {"toy": 5, "quick": 60, "full": 120}
 RANGES = {"spiked": (0.1, 40.0), "max": (0.1, 10.0)}
 LENGTHS = {"2": "$L=2$", "10": "$L=10$", "1,2,3": "$L\\sim$ Unif{1, 2, 3}"}
 ACTIVATIONS = ("softmax", "linear", "erf", "softplus")
-
-
-def _point(setting: tuple[str, float, str, str]) -> dict[str, Any]:
-    name, signal, length, activation = setting
-    found = minimal_risk(make_task(name, signal=signal, length=length), activation)
-    keys = ("risk", "bayes_risk", "m_k", "m_v", "bias", "error", "status")
-    row = {key: value for key, value in found.to_dict().items() if key in keys}
-    return {"task": name, "length": length, "signal": signal, "activation": activation, **row}
 
 
 def compute(profile: str = "quick", report: Report | None = None) -> pd.DataFrame:
@@ -42,7 +33,7 @@ def compute(profile: str = "quick", report: Report | None = None) -> pd.DataFram
         for length in LENGTHS
         for activation in ACTIVATIONS
     ]
-    rows = parallel_map(_point, settings, label="figure 2", report=report)
+    rows = parallel_map(minimal_risk_row, settings, label="figure 2", report=report)
     return pd.DataFrame(rows).sort_values(["task", "length", "activation", "signal"])
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from slrlab.experiments.parallel import Report, parallel_map
+from slrlab.figures.points import minimal_risk_row
 from slrlab.figures.style import BAYES, MARKS, house_style
-from slrlab.model.tasks import make_task
-from slrlab.theory.population import minimal_risk
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,14 +19,6 @@ TITLE = "Minimal risk against the sequence length"
 POINTS = {"toy": 4, "quick": 19, "full": 43}
 PANELS = (("spiked", 16.0), ("max", 10.0), ("max", math.inf))
 ACTIVATIONS = ("softmax", "linear", "erf", "softplus")
-
-
-def _point(setting: tuple[str, float, int, str]) -> dict[str, Any]:
-    name, signal, length, activation = setting
-    found = minimal_risk(make_task(name, signal=signal, length=length), activation)
-    keys = ("risk", "bayes_risk", "m_k", "m_v", "bias", "error", "status")
-    row = {key: value for key, value in found.to_dict().items() if key in keys}
-    return {"task": name, "signal": signal, "length": length, "activation": activation, **row}
 
 
 def compute(profile: str = "quick", report: Report | None = None) -> pd.DataFrame:
@@ -41,7 +32,7 @@ def compute(profile: str = "quick", report: Report | None = None) -> pd.DataFram
         for activation in reversed(ACTIVATIONS)
         for task, signal in PANELS
     ]
-    rows = parallel_map(_point, settings, label="length", report=report)
+    rows = parallel_map(minimal_risk_row, settings, label="length", report=report)
     return pd.DataFrame(rows).sort_values(["task", "signal", "activation", "length"])
 
 

@@ -250,6 +250,8 @@ def make_activation(name: str | Activation, *, bias: float | str | None = None) 
     """
     if isinstance(name, Activation):
         found = name
+    elif not isinstance(name, str):
+        raise TypeError(f"activation must be an Activation, a name or an expression, got {name!r}")
     elif name in ACTIVATIONS:
         found = ACTIVATIONS[name]
     else:

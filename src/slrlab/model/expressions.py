@@ -55,7 +55,7 @@ def activation_from_expression(text: str, *, known: Iterable[str]) -> Activation
         why = "not an expression" if isinstance(error, SyntaxError) else str(error)
         raise ValueError(
             f"activation must be one of {', '.join(known)}, or an expression in x such as "
-            f"'elementwise: 1 + tanh(x)' or 'normalised: log(1 + exp(x))', got {text} ({why})"
+            f"'elementwise: 1 + tanh(x)' or 'normalised: log(1 + exp(x))', got {text!r} ({why})"
         ) from None
     phi = _scalar_map(expression, x)
     if family == "elementwise":
@@ -66,7 +66,9 @@ def activation_from_expression(text: str, *, known: Iterable[str]) -> Activation
             f"activation must be non-negative to be normalised, got {text} "
             f"(value {np.nanmin(probe):.4g} on [-8, 8])"
         )
-    return Normalised(text, phi=phi)
+    # log φ = x + constant is softmax: the weights do not see the constant
+    pure = expression.has(x) and _is_exponential(expression, x)
+    return Normalised(text, phi=phi, exponential="everywhere" if pure else "nowhere")
 
 
 def _to_sympy(source: str) -> tuple[Any, Any]:
@@ -107,6 +109,13 @@ def _to_sympy(source: str) -> tuple[Any, Any]:
     if expression.has(sympy.zoo, sympy.nan) or x not in expression.free_symbols:
         raise ValueError("it does not depend on x")
     return expression, x
+
+
+def _is_exponential(expression: Any, x: Any) -> bool:
+    import sympy
+
+    slope = sympy.diff(expression, x) / expression
+    return bool(sympy.simplify(slope - 1) == 0)
 
 
 def _scalar_map(expression: Any, x: Any) -> ScalarMap:

@@ -25,6 +25,7 @@ ACCEPTED = (
     "uniform(1,10), poisson(MEAN) or geometric(MEAN)"
 )
 _TAIL = 1e-16  # mass that a named law may lose when its support is cut
+_MOST = 1_000_000  # different lengths in one law
 _NAMED = re.compile(r"(uniform|poisson|geometric)\(([^()]*)\)")
 
 
@@ -59,6 +60,8 @@ class LengthLaw:
 
     def __post_init__(self) -> None:
         given = self.label or dict(zip(self.lengths, self.probabilities, strict=False))
+        if any(length < 1 for length in self.lengths):
+            raise _bad(given)
         if not self.lengths or len(self.lengths) != len(self.probabilities):
             raise _bad(given)
         if len(set(self.lengths)) != len(self.lengths):
@@ -68,6 +71,9 @@ class LengthLaw:
         total = math.fsum(self.probabilities)
         if abs(total - 1.0) > 1e-9:
             raise _bad(given, f"the weights sum to {total:.10g}")
+        kept = [(n, p) for n, p in zip(self.lengths, self.probabilities, strict=True) if p > 0.0]
+        object.__setattr__(self, "lengths", tuple(n for n, _ in kept))
+        object.__setattr__(self, "probabilities", tuple(p for _, p in kept))
 
     @classmethod
     def of(cls, length: Any) -> LengthLaw:
@@ -79,7 +85,11 @@ class LengthLaw:
         if isinstance(length, Mapping):
             keys = tuple(_whole(key, length) for key in length)
             label = ",".join(f"{k}:{p!r}" for k, p in zip(keys, length.values(), strict=True))
-            return cls(keys, tuple(float(p) for p in length.values()), label)
+            try:
+                weights = tuple(float(p) for p in length.values())
+            except (TypeError, ValueError):
+                raise _bad(length) from None
+            return cls(keys, weights, label)
         if isinstance(length, Sequence | np.ndarray):
             return cls.uniform([_whole(value, length) for value in length])
         return cls.uniform([_whole(length, length)])
@@ -97,6 +107,8 @@ class LengthLaw:
         """Return ``P(L) ∝ mean^L/L!`` on ``L >= 1``, cut where the tail is below 1e-16."""
         rate = _checks.positive(mean, "length mean")
         top = int(rate + 40 + 12 * math.sqrt(rate))
+        if top > _MOST:
+            raise _bad(f"poisson({mean:g})", f"more than {_MOST} different lengths")
         support = np.arange(1, top + 1)
         log_p = np.asarray(support * math.log(rate) - np.cumsum(np.log(support)), dtype=float)
         return cls._from_log(support, log_p, f"poisson({mean:g})")
@@ -108,7 +120,10 @@ class LengthLaw:
         if value == 1.0:
             return cls((1,), (1.0,), "geometric(1)")
         log_ratio = math.log1p(-1.0 / value)
-        support = np.arange(1, int(math.log(_TAIL) / log_ratio) + 2)
+        top = int(math.log(_TAIL) / log_ratio) + 2 if log_ratio < 0.0 else _MOST + 1
+        if top > _MOST:
+            raise _bad(f"geometric({mean:g})", f"more than {_MOST} different lengths")
+        support = np.arange(1, top)
         log_p = np.asarray((support - 1) * log_ratio, dtype=float)
         return GeometricLaw._from_log(support, log_p, f"geometric({mean:g})")
 
@@ -133,11 +148,6 @@ class LengthLaw:
     def longest(self) -> int:
         """Longest possible sequence."""
         return max(self.lengths)
-
-    @property
-    def shortest(self) -> int:
-        """Shortest possible sequence."""
-        return min(self.lengths)
 
     def generating(self, log_z: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return ``G, G', G''`` of ``G(z) = E z^(L-1)`` at ``z = exp(log_z) <= 1``.
@@ -221,6 +231,8 @@ def _parse(text: str) -> LengthLaw:
             values = [float(part) for part in named[2].split(",")]
             if named[1] == "uniform":
                 low, high = (_checks.integer(value, "length") for value in values)
+                if high - low >= _MOST:
+                    raise _bad(text, f"more than {_MOST} different lengths")
                 law = LengthLaw.uniform(range(low, high + 1))
                 return LengthLaw(law.lengths, law.probabilities, f"uniform({low},{high})")
             (mean,) = values

@@ -56,6 +56,8 @@ class Task(ABC):
         object.__setattr__(self, "signal", signal)
         object.__setattr__(self, "length", LengthLaw.of(self.length))
         object.__setattr__(self, "noise", _checks.non_negative(self.noise, "noise"))
+        if self.noise > 1e100:
+            raise ValueError(f"noise must be at most 1e100, got {self.noise}")
 
     @property
     def trivial_risk(self) -> float:
@@ -145,9 +147,13 @@ class SelectionTask(Task):
         self, rng: np.random.Generator, size: int, length: int
     ) -> tuple[FloatArray, npt.NDArray[np.int64]]:
         scores = rng.standard_normal((size, length))
+        return scores, self.select(rng, scores)
+
+    def select(self, rng: np.random.Generator, scores: FloatArray) -> npt.NDArray[np.int64]:
+        """Draw the place of each sequence from its scores."""
         # argmax(log w + Gumbel) is an exact draw from w/Σw; without noise it is the hard limit
         race = scores if self.hard else self.log_weight(scores) + rng.gumbel(size=scores.shape)
-        return scores, np.asarray(race.argmax(axis=1), dtype=np.int64)
+        return np.asarray(race.argmax(axis=1), dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -204,7 +210,8 @@ _T = TypeVar("_T", bound=type[Task])
 
 def register_task(task: _T) -> _T:
     """Make a task class available by its ``name`` (class decorator)."""
-    _checks.choice(bool(task.name) and "named", "task name", ["named"])
+    if not task.name:
+        raise ValueError(f"name must be set on the class {task.__name__}, got nothing")
     TASKS[task.name] = task
     return task
 

@@ -51,21 +51,10 @@ def newton_minimum(
     """
     point = np.array(start, dtype=float)
     value = function(point)
-    size = point.size
-    units = difference * np.eye(size)
     halfway = np.inf
     for iteration in range(1, most + 1):
         halfway = value if iteration == most // 2 else halfway
-        ahead = np.array([function(point + e) for e in units])
-        behind = np.array([function(point - e) for e in units])
-        with np.errstate(invalid="ignore"):  # a function may be infinite at the edge of its domain
-            slope = (ahead - behind) / (2.0 * difference)
-            curvature = np.diag((ahead + behind - 2.0 * value) / difference**2)
-            for i in range(size):
-                for j in range(i):
-                    corner = function(point + units[i] + units[j])
-                    mixed = (corner - ahead[i] - ahead[j] + value) / difference**2
-                    curvature[i, j] = curvature[j, i] = mixed
+        slope, curvature = _differences(function, point, value, difference)
         if not (np.isfinite(slope).all() and np.isfinite(curvature).all()):
             return Minimum(point, value, iteration, settled=False)
         # |eigenvalues| turn a saddle into a descent direction; the floor guards flat valleys
@@ -87,3 +76,21 @@ def newton_minimum(
             return Minimum(point, value, iteration, settled=True)
     # a flat valley is walked for ever at no gain: the value has settled if the point has not
     return Minimum(point, value, most, settled=bool(halfway - value < 1e-10))
+
+
+def _differences(
+    function: Callable[[FloatArray], float], point: FloatArray, value: float, step: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return gradient and Hessian by central differences (mixed terms: forward)."""
+    units = step * np.eye(point.size)
+    ahead = np.array([function(point + e) for e in units])
+    behind = np.array([function(point - e) for e in units])
+    with np.errstate(invalid="ignore"):  # a function may be infinite at the edge of its domain
+        slope = (ahead - behind) / (2.0 * step)
+        curvature = np.diag((ahead + behind - 2.0 * value) / step**2)
+        for i in range(point.size):
+            for j in range(i):
+                corner = function(point + units[i] + units[j])
+                mixed = (corner - ahead[i] - ahead[j] + value) / step**2
+                curvature[i, j] = curvature[j, i] = mixed
+    return slope, curvature

@@ -210,7 +210,17 @@ def independent_moments(
     ends = window(rows, log_phi, relevant, others)
     u, weights = grid.nodes(ends)
     sums = rows(u, log_phi, relevant, others) @ weights
+    if sink == 0.0:  # all φ = 0 leaves no weight at all, which 1/S = ∫e^{−tS}dt does not see
+        sums[2:4] += (
+            vanishing(log_phi, relevant)
+            * generating(np.log(np.maximum(np.array([vanishing(log_phi, others)]), 1e-290)))[0]
+        )
     return SimplexMoments(*(float(value) for value in sums))
+
+
+def vanishing(log_phi: FloatArray, law: FloatArray) -> float:
+    """Return the mass of the nodes where ``φ = 0``."""
+    return float(law[np.isneginf(log_phi)].sum())
 
 
 def _exchangeable_rows(generating: Generating, sink: float) -> Callable[..., FloatArray]:

@@ -9,14 +9,13 @@ import math
 from collections.abc import Callable, Iterator
 
 import numpy as np
-import numpy.typing as npt
 
 from slrlab import _checks
 from slrlab._result import Estimate
 from slrlab.model.activations import Activation, make_activation
 from slrlab.model.lengths import FloatArray
 from slrlab.model.order_parameters import OrderParameters
-from slrlab.model.tasks import Task, TiltedTask
+from slrlab.model.tasks import SelectionTask, Task, TiltedTask
 
 _BATCH = 1 << 21  # scores held at a time
 
@@ -112,22 +111,15 @@ def _one_teacher(
             wanted = task.sample_relevant(rng, count)
             shift = (wanted - keys[rows, place]) * root / norm
             tokens[rows, place] += shift[:, None] * key_teacher
+        elif isinstance(task, SelectionTask):
+            place = task.select(rng, keys)
         else:
-            _, place = _select(task, keys, rng)
+            raise TypeError(f"task must be tilted or a selection, got {type(task).__name__}")
         labels = tokens[rows, place] @ value_teacher / root
         labels = labels + task.noise * rng.standard_normal(count)
         weights = activation.weights(tokens @ k / root)
         total += float(((labels - np.einsum("nl,nl->n", weights, tokens @ v / root)) ** 2).sum())
     return total / samples
-
-
-def _select(
-    task: Task, keys: FloatArray, rng: np.random.Generator
-) -> tuple[FloatArray, npt.NDArray[np.intp]]:
-    if math.isinf(task.signal):
-        return keys, keys.argmax(axis=1)
-    race = task.log_posterior(keys) + rng.gumbel(size=keys.shape)
-    return keys, race.argmax(axis=1)
 
 
 def _lengths(

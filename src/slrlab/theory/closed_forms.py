@@ -10,7 +10,6 @@ import math
 import numpy as np
 from scipy import special
 
-from slrlab.model.lengths import LengthLaw
 from slrlab.model.tasks import MaxSLR, SpikedSLR, Task
 from slrlab.theory.moments.selected import selected_score_mean
 
@@ -35,11 +34,6 @@ def linear_risk(task: Task) -> float:
     if isinstance(task, MaxSLR):
         return task.noise**2 + 1.0 - (1.0 + selected_score_mean(task) ** 2) / mean
     raise TypeError(f"task must be SpikedSLR or MaxSLR, got {type(task).__name__}")
-
-
-def linear_risk_rate(length: LengthLaw) -> float:
-    """Return ``L̄``: the risk of linear attention on spiked-SLR is ``~ L̄/ν``."""
-    return length.mean
 
 
 def softmax_tail(signal: float, length: int) -> float:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from slrlab.model.activations import Activation, make_activation
 from slrlab.model.lengths import FloatArray, LengthLaw
 from slrlab.model.order_parameters import OrderParameters
 from slrlab.model.tasks import Task, TiltedTask
-from slrlab.theory.bayes_risk import bayes_risk
+from slrlab.theory.bayes_risk import BayesRisk, bayes_risk
 from slrlab.theory.moments import AttentionMoments, attention_moments
 from slrlab.theory.search import best_keys, is_softmax
 
@@ -111,22 +112,24 @@ def minimal_risk(
     >>> print(f"{result.risk:.10f} at m_k = {result.m_k:.6f}")
     0.3524232689 at m_k = 1.414214
     """
-    chosen = make_activation(activation)
-    limit = _infinite_limit(task, chosen)
+    chosen = _checked(task, activation, tolerance)
+    if is_softmax(chosen) and chosen.bias is None:
+        chosen = chosen.with_bias(0.0)  # a shift of all scores changes nothing
+    bayes = bayes_risk(task)
+    limit = _exact_limit(task, chosen, bayes)
     if limit is not None:
         return limit
     if task.length.longest == 1:
-        return _single_token(task, chosen)
+        return _single_token(task, chosen, bayes)
     search = best_keys(task, chosen)
     m_k, found = search.m_k, search.activation
-    moments, error, status = _refined(
-        lambda level: attention_moments(task, found, m_k, resolution=level), tolerance
-    )
+    moments, error, status = _refined(partial(_moments_at, task, found, (m_k, 0.0)), tolerance)
     order = (m_k, moments.best_value_scale, 0.0, 0.0)
-    if status is Status.CONVERGED:
+    if status is Status.CONVERGED and search.status is not Status.CONVERGED:
         beyond = search.remaining * moments.best_risk * moments.target**2 / moments.energy
-        status, error = search.status, error + beyond
-    result = _result(task, found, order, moments, moments.best_risk, error, status)
+        gap = task.noise**2 + moments.best_risk - bayes.risk
+        status, error = search.status, error + min(gap, beyond)
+    result = _result(task, found, bayes, order, moments, moments.best_risk, error, status)
     return result.require() if strict else result
 
 
@@ -152,19 +155,21 @@ def risk_at(
     >>> abs(result.risk - result.bayes_risk) < 1e-12
     True
     """
-    chosen = make_activation(activation)
+    chosen = _checked(task, activation, tolerance)
     if chosen.bias is None:
         raise ValueError(
             f"bias of {chosen.name} must be a number at given order parameters, got free"
         )
+    if not isinstance(order, OrderParameters):
+        raise TypeError(f"order must be OrderParameters(m_k, m_v), got {order!r}")
     moments, error, status = _refined(
-        lambda level: attention_moments(task, chosen, order.m_k, order.R_k, resolution=level),
+        partial(_moments_at, task, chosen, (order.m_k, order.R_k)),
         tolerance,
         risk=lambda found: found.risk(order.m_v, order.R_v),
     )
     risk = moments.risk(order.m_v, order.R_v)
     place = (order.m_k, order.m_v, order.R_k, order.R_v)
-    result = _result(task, chosen, place, moments, risk, error, status)
+    result = _result(task, chosen, bayes_risk(task), place, moments, risk, error, status)
     return result.require() if strict else result
 
 
@@ -180,6 +185,7 @@ class RiskProfile(Result):
 
     m_k: FloatArray
     risk: FloatArray
+    error: FloatArray
     m_v: FloatArray
     bayes_risk: float
     activation: str
@@ -189,7 +195,8 @@ class RiskProfile(Result):
         """Return one row for each ``m_k``."""
         import pandas as pd
 
-        return pd.DataFrame({"m_k": self.m_k, "risk": self.risk, "m_v": self.m_v})
+        columns = {"m_k": self.m_k, "risk": self.risk, "error": self.error, "m_v": self.m_v}
+        return pd.DataFrame(columns)
 
     def plot(self, axes: Axes | None = None, **style: Any) -> Axes:
         """Draw the risk against ``m_k`` with the Bayes risk as a line below."""
@@ -213,48 +220,78 @@ def risk_profile(
     >>> profile.risk.round(4).tolist()
     [0.6667, 0.3595, 0.3577]
     """
-    chosen = make_activation(activation)
+    chosen = _checked(task, activation, 1e-9)
     if chosen.bias is None:
+        if math.isinf(task.signal):
+            raise ValueError(
+                f"bias must be a number at an infinite signal, got free ({chosen.name})"
+            )
         chosen = chosen.with_bias(minimal_risk(task, chosen).bias)
-    scales = np.array([_checks.finite(float(m), "m_k") for m in m_k])
+    if isinstance(m_k, str):
+        raise TypeError(f"m_k must be a sequence of finite numbers, got {m_k!r}")
+    scales = [_checks.finite(m, "m_k") for m in np.asarray(m_k, dtype=float).tolist()]
     spread = _checks.non_negative(R_k, "R_k")
-    found = [attention_moments(task, chosen, m, spread) for m in scales]
-    noise = task.noise**2
+    found = [
+        _refined(partial(_moments_at, task, chosen, (m, spread)), tolerance=1e-9) for m in scales
+    ]
     return RiskProfile(
-        status=Status.CONVERGED,
-        m_k=scales,
-        risk=np.array([noise + moments.best_risk for moments in found]),
-        m_v=np.array([moments.best_value_scale for moments in found]),
+        status=max((status for _, _, status in found), key=list(Status).index),
+        m_k=np.array(scales),
+        risk=np.array([task.noise**2 + moments.best_risk for moments, _, _ in found]),
+        error=np.array([error for _, error, _ in found]),
+        m_v=np.array([moments.best_value_scale for moments, _, _ in found]),
         bayes_risk=bayes_risk(task).risk,
         activation=chosen.name,
         task=task.name,
     )
 
 
-def _infinite_limit(task: Task, activation: Activation) -> PopulationRisk | None:
+def _moments_at(
+    task: Task, activation: Activation, keys: tuple[float, float], level: float
+) -> AttentionMoments:
+    return attention_moments(task, activation, *keys, resolution=level)
+
+
+def _checked(task: Task, activation: Activation | str, tolerance: float) -> Activation:
+    """Validate what every public function takes and return the activation."""
+    if not isinstance(task, Task):
+        raise TypeError(
+            f"task must be a Task such as SpikedSLR(signal=2.0, length=3), got {task!r}"
+        )
+    _checks.positive(tolerance, "tolerance")
+    return make_activation(activation)
+
+
+def _exact_limit(task: Task, activation: Activation, bayes: BayesRisk) -> PopulationRisk | None:
     """Return the exact result where an infinite signal makes the optimum a limit.
 
     ``A`` and ``B`` are then quoted with the weights scaled so that the relevant one is 1.
     """
+    certain = AttentionMoments(1.0, 0.0, 0.0)
     if not math.isinf(task.signal):
-        return None
+        scale, known = task.posterior_scale, bayes.status is Status.LIMIT
+        if not (is_softmax(activation) and known and scale is not None and task.length.longest > 1):
+            return None
+        # the Bayes risk is below the smallest double, and softmax has it
+        return _result(
+            task, activation, bayes, (scale, 1.0, 0.0, 0.0), certain, 0.0, 0.0, Status.LIMIT
+        )
     posterior = is_softmax(activation) and task.posterior_scale == math.inf
     if not (posterior or (isinstance(task, TiltedTask) and activation.unbounded_contrast)):
         return None
     fixed = activation if activation.bias is not None else activation.with_bias(0.0)
     bias = -math.inf if activation.bias is None else activation.bias
-    certain = AttentionMoments(1.0, 0.0, 0.0)
     order = (math.inf, 1.0, 0.0, 0.0)
-    return _result(task, fixed, order, certain, 0.0, 0.0, Status.LIMIT, bias=bias)
+    return _result(task, fixed, bayes, order, certain, 0.0, 0.0, Status.LIMIT, bias=bias)
 
 
-def _single_token(task: Task, activation: Activation) -> PopulationRisk:
+def _single_token(task: Task, activation: Activation, bayes: BayesRisk) -> PopulationRisk:
     """Return the result for sequences of one token: constant weights lose nothing."""
     fixed = activation.with_bias(activation.bias or 0.0)
     weight = float(fixed.weights(np.zeros((1, 1)))[0, 0])
     moments = AttentionMoments(weight, 1.0 - weight, 0.0)
     order = (0.0, moments.best_value_scale, 0.0, 0.0)
-    return _result(task, fixed, order, moments, 0.0, 0.0, Status.CONVERGED)
+    return _result(task, fixed, bayes, order, moments, 0.0, 0.0, Status.CONVERGED)
 
 
 def _refined(
@@ -274,14 +311,18 @@ def _refined(
         rounding = 5e-14 * max(1.0, abs(risk(found)))
         error = abs(risk(found) - risk(last)) + found.defect * risk(found)
         last = found
-        if error <= tolerance * risk(found) + rounding:
+        if found.defect > 1e-7:  # A and 1 − A disagree: the integral in log t went wrong
+            error += found.defect
+        elif error <= tolerance * risk(found) + rounding:
             return found, error, Status.CONVERGED
-    return last, error, Status.INACCURATE
+    # without geometric convergence the last difference alone is no bound
+    return last, 3.0 * error, Status.INACCURATE
 
 
 def _result(
     task: Task,
     activation: Activation,
+    bayes: BayesRisk,
     order: tuple[float, float, float, float],
     moments: AttentionMoments,
     risk: float,
@@ -293,7 +334,7 @@ def _result(
     return PopulationRisk(
         status=status,
         risk=task.noise**2 + risk,
-        bayes_risk=bayes_risk(task).risk,
+        bayes_risk=bayes.risk,
         m_k=m_k,
         m_v=m_v,
         A=moments.target,

@@ -30,8 +30,8 @@ Objective = Callable[[float, float | None, float], float]
 class KeySearch:
     """The best overlap, the activation at its best bias, and how the search ended.
 
-    ``remaining`` bounds how far the log odds of the risk would still fall beyond the edge of
-    the search (0 for an optimum inside).
+    ``remaining`` estimates how far the log odds of the risk would still fall beyond the edge of
+    the search (0 for an optimum inside, infinite if unknown).
     """
 
     m_k: float
@@ -126,10 +126,13 @@ def _edge(
 ) -> KeySearch:
     """Return the end of the ladder, with the gain beyond it extrapolated.
 
-    A scale this large acts as infinite but for scores within ``1/m_k`` of each other, whose share
-    in the risk falls at least as ``1/m_k``: no more than the last halving's gain remains.
+    If the gains of successive doublings shrink by a steady factor, the rest is a geometric sum.
+    If they do not, nothing is known of what lies beyond.
     """
     m_k, bias = start
-    gain = objective(m_k / 2.0, bias, _DESCENT) - objective(m_k, bias, _DESCENT)
+    values = [objective(m_k / factor, bias, _DESCENT) for factor in (4.0, 2.0, 1.0)]
+    before, gain = values[0] - values[1], values[1] - values[2]
+    shrink = gain / before if before > 0.0 else math.inf
+    remaining = gain * shrink / (1.0 - shrink) if 0.0 <= shrink < 0.75 else math.inf
     shaped = activation if bias is None else activation.with_bias(bias)
-    return KeySearch(m_k, shaped, Status.BOUNDARY, remaining=max(gain, 0.0))
+    return KeySearch(m_k, shaped, Status.BOUNDARY, remaining=remaining)

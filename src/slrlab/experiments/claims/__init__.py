@@ -29,9 +29,9 @@ def run_claims(
     verdicts = []
     for done, name in enumerate(chosen):
         if report is not None:
-            report(done, len(chosen), name)
+            report(done, len(chosen), f"claim {name}")
         claim = CLAIMS[name]
         verdicts.append(Verdict(name, claim.source, claim.statement, tuple(claim.run())))
     if report is not None:
-        report(len(chosen), len(chosen), "")
+        report(len(chosen), len(chosen), "claims")
     return verdicts

@@ -155,7 +155,8 @@ def _aligned(task: Task, activation: Activation) -> list[Check]:
     for R_k in (1e-3, 0.1, 0.5):
         # the whole length of k may be rescaled: keep the best of several overlaps
         scales = [best.m_k * factor for factor in (0.6, 0.8, 0.9, 1.0, 1.1, 1.25, 1.6)]
-        found = min(attention_moments(task, shaped, m, R_k).best_risk for m in scales)
+        noiseless = min(attention_moments(task, shaped, m, R_k).best_risk for m in scales)
+        found = task.noise**2 + noiseless
         case = f"{_name(task)}, {activation.name}, R_k = {R_k:g}"
         sides = ("R_k = 0", best.risk), (f"R_k = {R_k:g}", found)
         checks.append(below(case, *sides))

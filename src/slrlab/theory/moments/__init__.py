@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from slrlab.model.activations import Activation, Elementwise, Normalised, Projection
 from slrlab.model.tasks import SelectionTask, Task, TiltedTask
 from slrlab.theory.moments.selected import elementwise_selected, normalised_selected
@@ -32,7 +34,26 @@ def attention_moments(
     ``resolution`` divides every step; 1 gives about 12 digits for smooth activations. A search
     that calls this many times may leave out the costly part of the self-check.
     """
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        # a map that overflows gives moments that are not finite, and a status that says so
+        return _dispatch(task, activation, (m_k, R_k), resolution, check)
+
+
+def _dispatch(
+    task: Task,
+    activation: Activation,
+    keys: tuple[float, float],
+    resolution: float,
+    check: bool,
+) -> AttentionMoments:
+    m_k, R_k = keys
     if isinstance(activation, Projection):
+        if isinstance(task, TiltedTask) and math.isinf(task.signal):
+            if m_k <= 0.0:
+                raise ValueError(
+                    f"m_k must be > 0 for {activation.name} at an infinite signal, got {m_k}"
+                )
+            return AttentionMoments(1.0, 0.0, 0.0)
         from slrlab.theory.moments.projection import projection_moments
 
         return projection_moments(task, activation, m_k, R_k, resolution)

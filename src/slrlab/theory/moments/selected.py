@@ -25,6 +25,7 @@ from slrlab.numerics.simplex import (
     exchangeable_square,
     exchangeable_window,
     token_factors,
+    vanishing,
 )
 from slrlab.theory.moments.nodes import (
     NODE_STEP,
@@ -128,6 +129,9 @@ def normalised_selected(
     ends = exchangeable_window(log_phi, tokens, generating, activation.sink)
     energy = exchangeable_square(*grid.nodes(ends), log_phi, tokens, generating, activation.sink)
     target, shortfall = _selected_first(task, activation, m_k, R_k, ends, resolution, check)
+    if activation.sink == 0.0 and check:
+        none = vanishing(log_phi, tokens)  # every φ = 0: no weight on any token
+        shortfall += none * float(generating(np.log(np.maximum(np.array([none]), 1e-290)))[0][0])
     defect = abs(target + shortfall - 1.0)
     if shortfall < 0.5:
         # B − A² = (B − 1) + 2(1−A) − (1−A)²; B itself is accurate to rounding only

@@ -38,9 +38,7 @@ def certain_place(
     far = np.array([math.copysign(1e150, m_k) if m_k else 0.0])
     if isinstance(activation, Elementwise):
         with np.errstate(over="ignore"):
-            top = float(
-                activation.weights(np.array([math.copysign(1e150, m_k) if m_k else 0.0]))[0]
-            )
+            top = float(activation.weights(far)[0])
         if abs(top) > 1e100:
             return AttentionMoments(1.0, 0.0, 0.0)
         noise, jitter = jitter_nodes(m_k**2 + R_k, resolution)

@@ -37,12 +37,12 @@ class AttentionMoments:
     @property
     def best_value_scale(self) -> float:
         """The ``m_v = A/B`` that minimises the risk."""
-        return self.target / self.energy if self.energy > 0.0 else 0.0
+        return self.target / self.energy if self.energy != 0.0 else 0.0
 
     @property
     def best_risk(self) -> float:
         """``1 − A²/B``, the noiseless risk at the best ``v``."""
-        return self.spread / self.energy if self.energy > 0.0 else 1.0
+        return self.spread / self.energy if self.energy != 0.0 else 1.0
 
     def risk(self, m_v: float, R_v: float = 0.0) -> float:
         """Return ``1 − 2 m_v A + q_v B`` as a sum of squares."""
