@@ -162,36 +162,33 @@ def selection_first_moments(
 
 
 def aligned_exponential_moments(
-    signal: float,
-    scale: float,
+    steep: float,
+    flat: float,
     generating: Generating,
     u: FloatArray,
     u_weights: FloatArray,
-    *,
     resolution: float = 1.0,
 ) -> tuple[float, float]:
-    """Return ``E[σ_ε]``, ``E[1−σ_ε]`` for ``w = e^{signal·x}``, ``φ = e^{scale·x}``, no sink.
+    """Return ``E[σ_ε]``, ``E[1−σ_ε]`` for ``w`` and ``φ`` both exponential, without a sink.
 
-    Both factors are steps of width ``1/signal`` and ``1/scale`` that move with their Laplace
-    variables, and the integrand lives where the two steps meet. Here ``log t`` is measured from
-    that meeting point and the tokens from the step, on a sinh grid that resolves it: the cost
-    does not depend on the signal.
+    One of the two is ``e^{steep·x}``, the other ``e^{flat·x}``, ``flat <= steep``; which is
+    which does not matter. ``u`` and ``u_weights`` integrate over the steeper one's variable. Both
+    factors are steps that move with their Laplace variables, and the integrand lives where the
+    steps meet. Here the second variable is measured from that meeting point and the tokens from
+    the step, on a sinh grid that resolves it: the cost does not depend on the slopes.
     """
     tail = 38.0
-    ratio = scale / signal
-    wide = max(1.0, ratio)
-    delta = np.arange(-tail * wide - 6.0, tail + 6.0 * wide, 0.3 / resolution)
-    sharp = max(signal, scale)
-    reach = 12.0 + np.abs(u).max() / signal
-    top = np.arcsinh(reach * sharp)
+    delta = np.arange(-tail - 6.0, tail + 6.0, 0.3 / resolution)
+    reach = 12.0 + np.abs(u).max() / steep
+    top = np.arcsinh(reach * steep)
     theta = np.arange(-top, top, 0.05 / resolution)
-    y = np.sinh(theta) / sharp
-    x = y - u[:, None] / signal
-    law = np.exp(-(x**2) / 2.0) * np.cosh(theta) * (theta[1] - theta[0]) / (sharp * _ROOT_2PI)
-    race = np.exp(np.minimum(signal * y, 700.0))
+    y = np.sinh(theta) / steep
+    x = y - u[:, None] / steep
+    law = np.exp(-(x**2) / 2.0) * np.cosh(theta) * (theta[1] - theta[0]) / (steep * _ROOT_2PI)
+    race = np.exp(np.minimum(steep * y, 700.0))
     stay = np.exp(-race)
     kernel = SoftKernel(u_weights, law @ -np.expm1(-race), stay * law, race * stay * law)
-    decay = decay_matrices(-delta, scale * y[:, None], np.ones(1))
+    decay = decay_matrices(-delta, flat * y[:, None], np.ones(1))
     return selection_first_moments(
         kernel, decay, np.full(delta.size, delta[1] - delta[0]), generating
     )

@@ -94,7 +94,7 @@ def token_factors(u: FloatArray, log_phi: FloatArray, *laws: FloatArray) -> list
     ]
 
 
-def binned(log_phi: FloatArray, *laws: FloatArray, count: int = 192) -> list[FloatArray]:
+def binned(log_phi: FloatArray, *laws: FloatArray, count: int = 384) -> list[FloatArray]:
     """Merge nodes of similar ``log φ``: sums keep their order of magnitude, not their digits."""
     finite = np.isfinite(log_phi)
     low, high = log_phi[finite].min(), log_phi[finite].max()
@@ -119,7 +119,10 @@ def window(rows: Callable[..., FloatArray], log_phi: FloatArray, *laws: FloatArr
         grid = np.linspace(ends[0], ends[1], _SCAN)
         # nodes with tφ < e^{−45} on the whole grid act as φ = 0
         kept = np.where(log_phi > -ends[1] - 45.0, log_phi, -np.inf)
-        found = rows(grid, *binned(kept, *laws))
+        nodes, *sums = binned(kept, *laws)
+        # merged nodes far apart would act as a comb with gaps: widen each factor to overlap
+        blur = max(1.0, float(nodes[1] - nodes[0]) / 2.0)
+        found = rows(grid / blur, nodes / blur, *sums)
         alive = np.flatnonzero((found > _NEGLIGIBLE * found.max(axis=1, keepdims=True)).any(axis=0))
         if alive.size == 0:
             break

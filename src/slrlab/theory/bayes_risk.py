@@ -137,9 +137,9 @@ def _selected_place(
     """Return ``E[1 − p_ε]`` with one Laplace variable for the draw of ε and one for p."""
     scale = task.posterior_scale
     if scale is not None and scale >= 2.0:
-        return aligned_exponential_moments(
-            scale, scale, task.length.generating, u, weights, resolution=level
-        )[1]
+        return aligned_exponential_moments(scale, scale, task.length.generating, u, weights, level)[
+            1
+        ]
     log_w = task.log_weight(x)
     fine, fine_weights = LaplaceGrid(STEP / level).nodes(np.array([u[0], u[-1]]))
     kernel = SoftKernel.build(u, weights, log_w, law)

@@ -167,12 +167,14 @@ def _selected_first(
     """Return ``E[σ_ε]`` and ``E[1−σ_ε]``; ``ends`` bound ``log t``."""
     scale = task.posterior_scale
     pure = activation.exponential == "everywhere" and activation.sink == 0.0 and R_k == 0.0
-    if pure and scale is not None and 2.0 <= scale < math.inf and 0.0 < m_k <= 4.0 * scale:
+    if pure and scale is not None and math.isfinite(scale) and m_k > 0.0 and max(scale, m_k) >= 2:
+        generating = task.length.generating
+        if m_k > scale:  # the two factors play symmetric parts: measure from the steeper one
+            u, weights = laplace_grid(activation, task, m_k, resolution).nodes(ends)
+            return aligned_exponential_moments(m_k, scale, generating, u, weights, resolution)
         x, step = key_nodes(task, scale, resolution)
-        u, u_weights = selection_grid(task, x, gauss_weights(x, step), resolution)
-        return aligned_exponential_moments(
-            scale, m_k, task.length.generating, u, u_weights, resolution=resolution
-        )
+        u, weights = selection_grid(task, x, gauss_weights(x, step), resolution)
+        return aligned_exponential_moments(scale, m_k, generating, u, weights, resolution)
     # the integrand has a ridge where both Laplace variables point at the same score: it is
     # enough that one of the two grids resolves it, so the flatter factor gets the fine grid
     width = math.hypot(m_k, math.sqrt(R_k))

@@ -1,0 +1,52 @@
+import math
+
+import numpy as np
+import pytest
+from scipy import special
+
+from slrlab import MaxSLR, Normalised, make_activation
+from slrlab.numerics.selection import HardKernel
+from slrlab.theory.moments import attention_moments
+
+
+@pytest.mark.parametrize("length", ["2", "10", "1,2,3"])
+@pytest.mark.parametrize(("signal", "scale"), [(2.0, 6.0), (3.0, 1.0), (6.0, 6.0), (0.5, 3.0)])
+def test_the_aligned_rule_equals_the_general_one(signal, scale, length):
+    """Softmax told that it is exponential, against the same map treated as any other."""
+    task = MaxSLR(signal, length)
+    special_case = attention_moments(task, make_activation("softmax"), scale, resolution=1.35)
+    general = attention_moments(task, Normalised("general"), scale, resolution=1.35)
+    assert special_case.target == pytest.approx(general.target, abs=1e-12)
+    assert special_case.shortfall == pytest.approx(general.shortfall, abs=1e-12)
+    assert special_case.spread == pytest.approx(general.spread, abs=1e-12)
+
+
+@pytest.mark.parametrize(("signal", "scale"), [(1.0, 0.7), (4.0, 9.0), (30.0, 30.0)])
+def test_two_tokens_against_a_product_grid(signal, scale):
+    """L = 2: p and σ depend on the gap alone, a one-dimensional integral."""
+    gap = np.linspace(-14.0, 14.0, 200_001)
+    density = np.exp(-(gap**2) / 4.0) / math.sqrt(4.0 * math.pi) * (gap[1] - gap[0])
+    first = special.expit(signal * gap), special.expit(scale * gap)
+    second = special.expit(-signal * gap), special.expit(-scale * gap)
+    expected = density @ (first[0] * first[1] + second[0] * second[1])
+    found = attention_moments(MaxSLR(signal, 2), make_activation("softmax"), scale)
+    assert found.target == pytest.approx(expected, abs=1e-12)
+
+
+def test_the_running_integral_of_the_hard_kernel():
+    kernel = HardKernel.build(9.0, 0.2)
+    constant = np.ones((kernel.nodes.size, 1))
+    np.testing.assert_allclose(
+        kernel.survive(constant)[:, 0], special.ndtr(kernel.values), atol=1e-14
+    )
+    np.testing.assert_allclose(kernel.missing, 1.0 - special.ndtr(kernel.values), atol=1e-15)
+    assert (kernel.weights @ kernel.pick(constant))[0] == pytest.approx(1.0, abs=1e-14)
+
+
+def test_a_soft_kernel_tends_to_the_hard_one():
+    hard = attention_moments(MaxSLR(math.inf, 3), make_activation("softplus"), 1.5)
+    gaps = [
+        abs(attention_moments(MaxSLR(nu, 3), make_activation("softplus"), 1.5).target - hard.target)
+        for nu in (20.0, 40.0)
+    ]
+    assert gaps[1] < 0.3 * gaps[0]  # the correction falls as 1/ν²
