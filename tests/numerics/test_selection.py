@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import special
 
-from slrlab import MaxSLR, Normalised, make_activation
-from slrlab.numerics.selection import HardKernel
+from slrlab import ComputationError, MaxSLR, Normalised, make_activation
+from slrlab.numerics.selection import BandKernel, HardKernel, SoftKernel
 from slrlab.theory.moments import attention_moments
 
 
@@ -50,3 +50,26 @@ def test_a_soft_kernel_tends_to_the_hard_one():
         for nu in (20.0, 40.0)
     ]
     assert gaps[1] < 0.3 * gaps[0]  # the correction falls as 1/ν²
+
+
+@pytest.mark.parametrize("step", [0.3, 4.0])
+@pytest.mark.parametrize("signal", [8.0, 40.0])
+def test_the_band_kernel_equals_the_whole_matrix(signal, step):
+    node = 0.3 / signal
+    x = np.arange(-9.3, 9.3, node)
+    law = np.exp(-(x**2) / 2.0) * node / math.sqrt(2.0 * math.pi)
+    band = BandKernel.build(x, law, signal, np.array([-9.5 * signal - 40.0, 9.0077 * signal]), step)
+    stride = round(band.weights[0] / (signal * node))
+    first = math.floor((-9.0077 - x[0]) / node)
+    values = x[0] + node * (first + stride * np.arange(band.weights.size))
+    whole = SoftKernel.build(-signal * values, band.weights, signal * x, law)
+    matrix = np.stack([np.cos(x), np.exp(-(x**2))], axis=1)
+    np.testing.assert_allclose(band.survive(matrix), whole.survive(matrix), atol=1e-13)
+    np.testing.assert_allclose(band.pick(matrix), whole.pick(matrix), atol=1e-13)
+    np.testing.assert_allclose(band.missing, whole.missing, atol=1e-14)
+
+
+def test_a_grid_too_large_for_memory_is_refused_before_it_is_made(monkeypatch):
+    monkeypatch.setattr("slrlab.theory.moments.selected._MOST_ENTRIES", 1000)
+    with pytest.raises(ComputationError, match="too large for memory"):
+        attention_moments(MaxSLR(3.0, 3), make_activation("softplus"), 1.0)

@@ -9,6 +9,7 @@ one that knows ``φ`` (a *decay*). At infinite signal the kernel is a step: the 
 # notation: docs/notation.md, "Laplace variables"
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -73,6 +74,66 @@ class SoftKernel:
 
     def pick(self, matrix: FloatArray) -> FloatArray:
         return np.asarray(self.go @ matrix)
+
+
+@dataclass(frozen=True)
+class BandKernel:
+    """Kernel of a large finite signal, ``w = e^{signal·x}``, on uniform nodes.
+
+    Seen from the step at ``x = value``, tokens far below survive for certain and tokens above are
+    gone: only a band of nodes needs more than a running sum. Rows differ by a shift alone, so one
+    small matrix, moved along the nodes, does for all of them.
+    """
+
+    weights: FloatArray
+    missing: FloatArray
+    law: FloatArray
+    starts: tuple[int, ...]
+    stay: FloatArray
+    go: FloatArray
+
+    @classmethod
+    def build(
+        cls, x: FloatArray, law: FloatArray, signal: float, ends: FloatArray, step: float
+    ) -> BandKernel:
+        """Return the kernel for ``log s`` in ``ends`` at about the given step."""
+        node = float(x[1] - x[0])
+        stride = max(1, int(step / (signal * node)))
+        below, above = math.ceil(42.0 / (signal * node)), math.ceil(4.0 / (signal * node))
+        block = max(1, (below + above) // stride)
+        first = math.floor((-ends[1] / signal - x[0]) / node)
+        last = math.ceil((-ends[0] / signal - x[0]) / node)
+        blocks = (last - first) // (stride * block) + 1
+        starts = tuple(first - below + stride * block * index for index in range(blocks))
+        offset = np.arange((block - 1) * stride + below + above + 1) - below
+        shift = offset - stride * np.arange(block)[:, None]
+        race = np.exp(np.minimum(signal * node * shift, 700.0))
+        stay = np.exp(-race)
+        beyond = np.append(np.cumsum(law[::-1])[::-1], 0.0)
+        ceiling = [beyond[min(max(s + offset.size, 0), law.size)] for s in starts]
+        gone = _slide(-np.expm1(-race), law[:, None], starts)[:, 0]
+        weights = np.full(block * blocks, signal * node * stride)
+        return cls(weights, gone + np.repeat(ceiling, block), law, starts, stay, race * stay)
+
+    def survive(self, matrix: FloatArray) -> FloatArray:
+        rows = self.law[:, None] * matrix
+        below = np.concatenate([np.zeros((1, matrix.shape[1])), np.cumsum(rows, axis=0)])
+        floor = below[np.clip(self.starts, 0, self.law.size)]
+        floors = np.repeat(floor, self.stay.shape[0], axis=0)
+        return np.asarray(_slide(self.stay, rows, self.starts) + floors)
+
+    def pick(self, matrix: FloatArray) -> FloatArray:
+        return _slide(self.go, self.law[:, None] * matrix, self.starts)
+
+
+def _slide(small: FloatArray, rows: FloatArray, starts: tuple[int, ...]) -> FloatArray:
+    """Return ``small @ rows[start:]`` for each start, stacked; rows outside count as zero."""
+    parts = []
+    for start in starts:
+        low = min(max(start, 0), rows.shape[0])
+        high = min(max(start + small.shape[1], low), rows.shape[0])
+        parts.append(small[:, low - start : high - start] @ rows[low:high])
+    return np.concatenate(parts)
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,12 @@ from functools import lru_cache
 import numpy as np
 from scipy import special
 
+from slrlab._errors import ComputationError
 from slrlab.model.activations import Elementwise, Normalised
 from slrlab.model.lengths import FloatArray
 from slrlab.model.tasks import SelectionTask
 from slrlab.numerics.selection import (
+    BandKernel,
     HardKernel,
     SelectionKernel,
     SoftKernel,
@@ -37,6 +39,9 @@ from slrlab.theory.moments.nodes import (
     laplace_step,
 )
 from slrlab.theory.moments.types import AttentionMoments
+
+_BAND_FROM = 8.0  # signal beyond which a band is cheaper than the whole matrix
+_MOST_ENTRIES = 60_000_000  # of one matrix: 0.5 GB, of which up to ten are held at a time
 
 
 def _bucket(sharpness: float) -> float:
@@ -91,9 +96,13 @@ def selection_grid(
     """
     log_w = task.log_weight(x)
     ends = exchangeable_window(log_w, law, task.length.generating)
+    return LaplaceGrid(selection_step(task, sharpness) / resolution).nodes(ends)
+
+
+def selection_step(task: SelectionTask, sharpness: float) -> float:
+    """Return the step in ``log s`` that resolves scores to ``1/sharpness``."""
     width = (task.posterior_scale or 0.0) / max(1.0, 2.0 * sharpness)
-    step = laplace_step(width, task.length.longest)
-    return LaplaceGrid(step / resolution).nodes(ends)
+    return laplace_step(width, task.length.longest)
 
 
 def elementwise_selected(
@@ -151,6 +160,10 @@ def _kernel(
         return hard.nodes, hard
     x, step = key_nodes(task, max(node_sharpness, task.steepness), resolution)
     law = gauss_weights(x, step)
+    if task.posterior_scale is not None and task.posterior_scale >= _BAND_FROM:
+        ends = exchangeable_window(task.log_weight(x), law, task.length.generating)
+        wide = selection_step(task, grid_sharpness) / resolution
+        return x, BandKernel.build(x, law, task.posterior_scale, ends, wide)
     u, weights = selection_grid(task, x, law, resolution, sharpness=grid_sharpness)
     return x, SoftKernel.build(u, weights, task.log_weight(x), law)
 
@@ -178,7 +191,8 @@ def _selected_first(
     # the integrand has a ridge where both Laplace variables point at the same score: it is
     # enough that one of the two grids resolves it, so the flatter factor gets the fine grid
     width = math.hypot(m_k, math.sqrt(R_k))
-    fine_t = not task.hard and width <= (scale or 0.0)
+    # (a band makes a fine grid of the selection variable cheap: then that one is fine)
+    fine_t = not task.hard and width <= (scale or 0.0) and (scale or 0.0) < _BAND_FROM
     grid = (
         LaplaceGrid(STEP / resolution)
         if fine_t
@@ -189,6 +203,11 @@ def _selected_first(
     x, kernel = _kernel(task, _bucket(abs(m_k)), coarse if fine_t else math.inf, resolution)
     noise, jitter = jitter_nodes(R_k, resolution)
     u, weights = grid.nodes(ends)
+    if max(x.size, kernel.weights.size) * u.size > _MOST_ENTRIES:
+        raise ComputationError(
+            f"{activation.name} at signal {task.signal:g} and m_k {m_k:.4g} needs a grid of "
+            f"{kernel.weights.size} by {u.size} points, too large for memory"
+        )
     log_phi = activation.log_phi(m_k * x[:, None] + noise)
     decay = decay_matrices(u, log_phi, jitter)
     t_sink = activation.sink * np.exp(u) if activation.sink > 0.0 else 0.0
