@@ -32,18 +32,24 @@ class Status(StrEnum):
     """The risk still falls at the edge of the search: the optimum lies further out."""
     INACCURATE = "inaccurate"
     """Refining, or the search for the best keys, did not settle; the error says how far."""
+    UNSTABLE = "unstable"
+    """Solved, but replica symmetry is unstable there: the numbers are not to be trusted."""
+    NOT_CONVERGED = "not converged"
+    """The fixed-point iteration ran out of steps; the numbers are its best iterate."""
+    DIVERGED = "diverged"
+    """The fixed-point iteration ran away."""
     FAILED = "failed"
     """No usable number came out."""
 
     @property
     def usable(self) -> bool:
         """Whether there is a value, to be read with its error."""
-        return self is not Status.FAILED
+        return self not in (Status.DIVERGED, Status.FAILED)
 
     @property
     def reached(self) -> bool:
         """Whether the accuracy asked for was reached; what ``strict=True`` insists on."""
-        return self not in (Status.INACCURATE, Status.FAILED)
+        return self in (Status.CONVERGED, Status.LIMIT, Status.SAMPLED, Status.BOUNDARY)
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from scipy import special
 
 from slrlab import _checks
 from slrlab.model.lengths import FloatArray, LengthLaw
@@ -84,6 +85,18 @@ class Task(ABC):
     ) -> tuple[FloatArray, npt.NDArray[np.int64]]:
         """Draw key scores ``(size, length)`` and the hidden place of each sequence."""
 
+    @property
+    def gaussian_shift(self) -> float | None:
+        """Mean of the relevant score if, given the place, all scores are ``N(·, 1)``; else None."""
+        return None
+
+    @abstractmethod
+    def scores_from_uniforms(self, uniforms: FloatArray) -> FloatArray:
+        """Turn uniforms ``(size, L + 1)`` into key scores ``(size, L)``, the relevant one first.
+
+        The map is as smooth as the task allows, for quasi-Monte Carlo.
+        """
+
     def posterior(self, scores: FloatArray) -> FloatArray:
         """Return ``P(ε=ℓ | χ*)`` along the last axis."""
         if math.isinf(self.signal):
@@ -124,6 +137,14 @@ class TiltedTask(Task):
         scores[np.arange(size), place] = self.sample_relevant(rng, size)
         return scores, place
 
+    def scores_from_uniforms(self, uniforms: FloatArray) -> FloatArray:
+        scores = special.ndtri(uniforms[:, :-1])
+        x = np.linspace(*self.relevant_interval, 20001)
+        density = np.exp(self.log_ratio(x) - x**2 / 2.0)
+        mass = np.concatenate([[0.0], np.cumsum(density[1:] + density[:-1])])
+        scores[:, 0] = np.interp(uniforms[:, 0] * mass[-1], mass, x)
+        return np.asarray(scores)
+
 
 @dataclass(frozen=True)
 class SelectionTask(Task):
@@ -148,6 +169,19 @@ class SelectionTask(Task):
     ) -> tuple[FloatArray, npt.NDArray[np.int64]]:
         scores = rng.standard_normal((size, length))
         return scores, self.select(rng, scores)
+
+    def scores_from_uniforms(self, uniforms: FloatArray) -> FloatArray:
+        # in descending order the likely places come first: few points sit at a jump of the place
+        scores = -np.sort(-special.ndtri(uniforms[:, :-1]), axis=1)
+        if self.hard:
+            return np.asarray(scores)
+        reached = np.cumsum(self.posterior(scores), axis=1) > uniforms[:, -1:]
+        reached[:, -1] = True
+        place, rows = reached.argmax(axis=1), np.arange(len(scores))
+        chosen = scores[rows, place]
+        scores[rows, place] = scores[:, 0]
+        scores[:, 0] = chosen
+        return scores
 
     def select(self, rng: np.random.Generator, scores: FloatArray) -> npt.NDArray[np.int64]:
         """Draw the place of each sequence from its scores."""
@@ -174,6 +208,10 @@ class SpikedSLR(TiltedTask):
     @property
     def steepness(self) -> float:
         return max(1.0, math.sqrt(self.signal))
+
+    @property
+    def gaussian_shift(self) -> float:
+        return math.sqrt(self.signal)
 
     def log_ratio(self, scores: FloatArray) -> FloatArray:
         return math.sqrt(self.signal) * scores - self.signal / 2.0

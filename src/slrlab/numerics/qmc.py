@@ -11,7 +11,7 @@ from slrlab.numerics.simplex import FloatArray
 
 
 def normal_replicates(
-    dimension: int, log2_size: int, replicates: int, seed: int = 0
+    dimension: int, log2_size: int, replicates: int, seed: int | tuple[int, ...] = 0
 ) -> Iterator[FloatArray]:
     """Yield ``replicates`` independent arrays ``(2**log2_size, dimension)`` of normals.
 

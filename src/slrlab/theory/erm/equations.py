@@ -1,0 +1,127 @@
+r"""State evolution of trained attention: from overlaps to conjugates, averaged over a sample.
+
+    q̂_a = α E|g_a|²,  V̂_a = α E tr G_aa,  m̂_a = α E[g_a·h*_a] + V̂_a m_a
+
+with ``g`` and ``G`` from the prox (`slrlab.theory.erm.prox_kernel`). This module must not know
+how the equations are solved.
+"""
+
+# notation: docs/notation.md, "Trained attention"
+from __future__ import annotations
+
+import math
+import threading
+from dataclasses import dataclass
+
+import numpy as np
+
+from slrlab.model.activations import Activation
+from slrlab.model.lengths import FloatArray
+from slrlab.theory.erm.codes import ActivationCode, activation_code
+from slrlab.theory.erm.fields import FieldSample
+from slrlab.theory.erm.overlaps import Conjugates, Overlaps
+
+_ONE_AT_A_TIME = threading.Lock()  # the threads of a compiled loop may not be entered twice
+
+
+@dataclass(frozen=True)
+class ChannelMeans:
+    """Averages over the channel, one row for each independent block.
+
+    The sums over pairs of tokens of products of blocks of ``G`` (names ``GG_…``) are zero unless
+    asked for.
+    """
+
+    rows: FloatArray
+
+    @property
+    def pooled(self) -> ChannelMeans:
+        """The mean over blocks, as a single row."""
+        return ChannelMeans(self.rows.mean(axis=0, keepdims=True))
+
+    def conjugates(self, alpha: float, overlaps: Overlaps) -> list[Conjugates]:
+        """Return the conjugates that each row implies."""
+        return [_conjugates(row, alpha, overlaps) for row in self.rows]
+
+    def bias_steps(self) -> FloatArray:
+        """Return, for each row, a Newton-like step of the bias towards ``E Σ_ℓ g_χℓ = 0``."""
+        from slrlab.theory.erm import prox_kernel as kernel
+
+        push, stiffness = self.rows[:, kernel.G_K_SUM], np.abs(self.rows[:, kernel.TRACE_K])
+        return np.asarray(np.clip(push / np.maximum(stiffness, 1e-12), -1.0, 1.0))
+
+    def mean(self, name: str) -> float:
+        """Return one average by its name in the kernel."""
+        from slrlab.theory.erm import prox_kernel
+
+        return float(self.rows[:, getattr(prox_kernel, name)].mean())
+
+
+def _conjugates(row: FloatArray, alpha: float, overlaps: Overlaps) -> Conjugates:
+    from slrlab.theory.erm import prox_kernel as kernel
+
+    V_k, V_v = alpha * row[kernel.TRACE_K], alpha * row[kernel.TRACE_V]
+    return Conjugates(
+        m_k=float(alpha * row[kernel.G_K_TEACHER] + V_k * overlaps.m_k),
+        q_k=float(alpha * row[kernel.G_K2]),
+        V_k=float(V_k),
+        m_v=float(alpha * row[kernel.G_V_TEACHER] + V_v * overlaps.m_v),
+        q_v=float(alpha * row[kernel.G_V2]),
+        V_v=float(V_v),
+    )
+
+
+@dataclass(frozen=True)
+class Channel:
+    """The output channel of one activation on one sample of fields.
+
+    ``global_prox`` searches each prox from several starts and keeps the lowest minimum; without,
+    only the minimum reached from the field itself is used.
+    """
+
+    fields: FieldSample
+    code: ActivationCode
+    noise: float
+    bias: float = 0.0
+    global_prox: bool = True
+
+    @classmethod
+    def of(
+        cls, fields: FieldSample, activation: Activation, noise: float, global_prox: bool = True
+    ) -> Channel:
+        """Return the channel of an activation; a free bias is left to the overlaps."""
+        return cls(fields, activation_code(activation), noise, activation.bias or 0.0, global_prox)
+
+    def means(self, overlaps: Overlaps, *, squares: bool = False) -> ChannelMeans:
+        """Return the averages at given overlaps, for each block."""
+        from slrlab.theory.erm.prox_kernel import SUMS, channel_sums
+
+        root = math.sqrt(overlaps.q_k)
+        spread = root if self.fields.gaussian else math.sqrt(max(overlaps.R_k, 0.0))
+        slope = overlaps.m_k / root if self.fields.gaussian else 0.0
+        order = (
+            overlaps.m_k,
+            spread,
+            slope,
+            overlaps.bias + self.bias,
+            overlaps.m_v,
+            overlaps.q_v,
+            self.noise,
+            overlaps.V_k,
+            overlaps.V_v,
+        )
+        rows = np.zeros((self.fields.groups[0].n_y.shape[0], SUMS))
+        for group in self.fields.groups:
+            with _ONE_AT_A_TIME:
+                rows += group.weight * channel_sums(
+                    group.chi_base,
+                    group.n_k,
+                    group.n_z,
+                    group.n_y,
+                    order,
+                    self.code.numbers,
+                    self.code.table,
+                    self.global_prox,
+                    squares,
+                )
+        return ChannelMeans(rows)

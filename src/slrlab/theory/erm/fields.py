@@ -1,0 +1,70 @@
+"""Samples of what the channel of trained attention is averaged over, by randomised QMC.
+
+A sample holds standard normals only; the fields ``ω`` follow from them and the order parameters,
+so one sample serves a whole fixed-point search and makes its map smooth. The relevant token comes
+first. Blocks are independent scrambles: their spread is the error bar.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from slrlab.model.lengths import FloatArray
+from slrlab.model.tasks import Task
+from slrlab.numerics.qmc import normal_replicates
+
+BLOCKS = 8
+
+
+@dataclass(frozen=True)
+class FieldGroup:
+    """Samples of one length: arrays of shape ``(blocks, size, length)`` and their weight."""
+
+    weight: float
+    chi_base: FloatArray
+    n_k: FloatArray
+    n_z: FloatArray
+    n_y: FloatArray
+
+
+@dataclass(frozen=True)
+class FieldSample:
+    """All groups; ``gaussian`` says that given the place the key scores are Gaussian.
+
+    Then ``chi_base`` is their mean and ``n_k`` carries field and teacher together, which saves
+    ``L`` dimensions; else ``chi_base`` holds the teacher's scores themselves.
+    """
+
+    groups: tuple[FieldGroup, ...]
+    gaussian: bool
+
+    @property
+    def size(self) -> int:
+        """Number of sequences."""
+        return sum(group.n_y.size for group in self.groups)
+
+
+def draw_fields(task: Task, log2_size: int, seed: int = 0) -> FieldSample:
+    """Draw `BLOCKS` blocks of about ``2**log2_size`` sequences each."""
+    gaussian = task.gaussian_shift is not None
+    groups = []
+    for length, weight in zip(task.length.lengths, task.length.probabilities, strict=True):
+        share = max(3, log2_size + math.ceil(math.log2(weight)))
+        scores = 0 if gaussian else length + 1
+        dimension = 2 * length + 1 + scores
+        normals = np.stack(list(normal_replicates(dimension, share, BLOCKS, (seed, length))))
+        n_y, normals = normals[..., 0], normals[..., 1:]
+        n_k, n_z = normals[..., :length], normals[..., length : 2 * length]
+        if task.gaussian_shift is not None:
+            chi_base = np.zeros_like(n_k)
+            chi_base[..., 0] = task.gaussian_shift
+        else:
+            uniforms = special.ndtr(normals[..., 2 * length :]).reshape(-1, length + 1)
+            chi_base = task.scores_from_uniforms(uniforms).reshape(n_k.shape)
+        arrays = (np.ascontiguousarray(array) for array in (chi_base, n_k, n_z, n_y))
+        groups.append(FieldGroup(weight, *arrays))
+    return FieldSample(tuple(groups), gaussian)

@@ -1,0 +1,128 @@
+r"""One set of state-evolution equations: the map, its risk and how sampling errors pass through.
+
+A `Problem` joins a task, an activation, ``α`` and, for keys and values each, either the ridge or
+the variance ``V``: at fixed ``V`` the ridge that belongs to the solution is read off afterwards,
+which removes an equation. This module evaluates; `slrlab.theory.erm.solve` searches.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from slrlab.model.activations import Activation
+from slrlab.model.lengths import FloatArray
+from slrlab.model.tasks import Task
+from slrlab.theory.erm.equations import Channel, ChannelMeans
+from slrlab.theory.erm.fields import FieldSample
+from slrlab.theory.erm.overlaps import Conjugates, Overlaps
+from slrlab.theory.moments import attention_moments
+
+_DIFFERENCE = 1e-2
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The equations of one point; of ``ridge_a`` and ``V_a`` exactly one is a number."""
+
+    task: Task
+    activation: Activation
+    alpha: float
+    ridge_k: float | None = None
+    ridge_v: float | None = None
+    V_k: float | None = None
+    V_v: float | None = None
+
+    @property
+    def trains_bias(self) -> bool:
+        """Whether the bias is learned along with the vectors."""
+        return self.activation.bias is None
+
+    def images(self, means: ChannelMeans, overlaps: Overlaps) -> FloatArray:
+        """Return, for each row of the means, the coordinates that the equations map to."""
+        with np.errstate(all="ignore"):
+            rows = [
+                self._image(hats, overlaps, float(push))
+                for hats, push in zip(
+                    means.conjugates(self.alpha, overlaps), means.bias_steps(), strict=True
+                )
+            ]
+        return np.array(rows)
+
+    def _image(self, hats: Conjugates, overlaps: Overlaps, push: float) -> FloatArray:
+        V_k, V_v = hats.variances(self.ridge_k or 0.0, self.ridge_v or 0.0)
+        V_k, V_v = self.V_k or V_k, self.V_v or V_v
+        if not (math.isfinite(V_k) and math.isfinite(V_v)):
+            return np.full(7, math.nan)
+        bias = overlaps.bias + (push if self.trains_bias else 0.0)
+        return hats.overlaps(V_k, V_v, bias).to_vector()
+
+    def channel(self, fields: FieldSample, *, global_prox: bool) -> Channel:
+        """Return the output channel on a sample of fields."""
+        return Channel.of(fields, self.activation, self.task.noise, global_prox)
+
+    def step(self, channel: Channel) -> Callable[[FloatArray], FloatArray]:
+        """Return the map of coordinates whose fixed points solve the equations."""
+
+        def function(x: FloatArray) -> FloatArray:
+            try:
+                overlaps = Overlaps.from_vector(x)
+            except OverflowError:
+                return np.full(x.shape, math.nan)
+            means = channel.means(overlaps)
+            return np.asarray(self.images(means.pooled, overlaps)[0])
+
+        return function
+
+    def ridges(self, means: ChannelMeans, overlaps: Overlaps) -> tuple[float, float]:
+        """Return the ridges, given or read off."""
+        (hats,) = means.pooled.conjugates(self.alpha, overlaps)
+        r_k, r_v = hats.ridges(overlaps.V_k, overlaps.V_v)
+        return (
+            self.ridge_k if self.ridge_k is not None else r_k,
+            self.ridge_v if self.ridge_v is not None else r_v,
+        )
+
+    def objective(self, means: ChannelMeans, overlaps: Overlaps) -> float:
+        """Return the training objective per dimension, ``½αEρ² + ½Σ r_a q_a``."""
+        r_k, r_v = self.ridges(means, overlaps)
+        loss = 0.5 * self.alpha * means.mean("LOSS")
+        return loss + 0.5 * (r_k * overlaps.q_k + r_v * overlaps.q_v)
+
+    def risk(self, overlaps: Overlaps) -> float:
+        """Return the test risk, by the quadrature of the population theory."""
+        fixed = self.activation.with_bias(overlaps.bias) if self.trains_bias else self.activation
+        moments = attention_moments(self.task, fixed, overlaps.m_k, overlaps.R_k, check=False)
+        return self.task.noise**2 + moments.risk(overlaps.m_v, overlaps.R_v)
+
+    def risk_slope(self, x: FloatArray) -> FloatArray:
+        """Return the gradient of the risk in the coordinates (the variances do not enter)."""
+        slope = np.zeros(x.size)
+        for i in (0, 1, 3, 4, *((6,) if self.trains_bias else ())):
+            e = np.zeros(x.size)
+            e[i] = 1e-3
+            ahead, behind = (self.risk(Overlaps.from_vector(x + side * e)) for side in (1, -1))
+            slope[i] = (ahead - behind) / 2e-3
+        return slope
+
+    def response(self, channel: Channel, x: FloatArray) -> FloatArray:
+        """Return ``(1 − J)⁻¹``: how the fixed point answers a shift of the map.
+
+        ``J`` is the Jacobian of the pooled map, by differences. The same matrix turns the
+        spread of the blocks into error bars and the residual into a Newton step.
+        """
+        function = self.step(channel)
+        image = function(x)
+        jacobian = np.zeros((x.size, x.size))
+        for i in range(x.size):
+            if i == 6 and not self.trains_bias:
+                continue
+            e = np.zeros(x.size)
+            e[i] = _DIFFERENCE
+            jacobian[:, i] = (function(x + e) - image) / _DIFFERENCE
+        if not np.isfinite(jacobian).all():
+            return np.eye(x.size)
+        return np.asarray(np.linalg.pinv(np.eye(x.size) - jacobian, rcond=1e-10))

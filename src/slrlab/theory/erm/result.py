@@ -1,0 +1,93 @@
+"""What the theory of trained attention returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from slrlab._result import Estimate, Result
+from slrlab.model.lengths import LengthLaw
+
+
+@dataclass(frozen=True)
+class ErmBranch(Result):
+    """One fixed point of state evolution, as first found (on a small sample).
+
+    Attributes
+    ----------
+    branch
+        The start that led there: informed, uninformed, mismatched or continued.
+    """
+
+    branch: str
+    test_risk: float
+    objective: float
+    m_k: float
+    m_v: float
+
+
+@dataclass(frozen=True)
+class ErmTheory(Result):
+    """Trained attention in the limit ``N, D → ∞`` at fixed ``α = N/D``.
+
+    Attributes
+    ----------
+    test_risk, test_risk_error
+        Risk on new data, label noise included, and its standard error.
+    train_mse, objective
+        Mean squared error on the training set; training objective per dimension.
+    m_k, m_v, q_k, q_v, V_k, V_v
+        Order parameters; ``errors`` has the standard error of each.
+    bias
+        Bias of the activation: given, or learned with the vectors if it is free.
+    ridge_k, ridge_v
+        The ridges, given or optimal.
+    replicon, stable
+        Stability of replica symmetry: trust the numbers if ``replicon < 1``.
+    bistable_fraction, trace_gap
+        Signs that the prox jumps, where the replicon understates the instability.
+    branch, branches
+        The start that led to the fixed point of lowest objective, and all distinct ones.
+    samples, steps, residual
+        Sequences averaged over, evaluations of the map, and its last residual.
+    """
+
+    test_risk: float
+    test_risk_error: float
+    train_mse: float
+    objective: float
+    m_k: float
+    m_v: float
+    q_k: float
+    q_v: float
+    V_k: float
+    V_v: float
+    bias: float
+    ridge_k: float
+    ridge_v: float
+    replicon: float
+    stable: bool
+    bistable_fraction: float
+    trace_gap: float
+    branch: str
+    branches: tuple[ErmBranch, ...]
+    samples: int
+    steps: int
+    residual: float
+    alpha: float
+    task: str
+    signal: float
+    length: LengthLaw
+    noise: float
+    activation: str
+    errors: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def risk(self) -> Estimate:
+        """The test risk with its error."""
+        return Estimate(self.test_risk, self.test_risk_error)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.activation} trained on {self.task} (signal {self.signal:g}, length "
+            f"{self.length}) at alpha {self.alpha:g}: test risk {self.risk}, {self.status}"
+        )

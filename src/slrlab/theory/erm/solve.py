@@ -1,0 +1,426 @@
+r"""Fixed points of the state evolution of trained attention, with honest error bars.
+
+A small sample finds every fixed point from several starts; the one of lowest training objective is
+the prediction. It is then solved on larger samples until the standard error of the test risk is
+what was asked for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from slrlab import _checks
+from slrlab._result import Status
+from slrlab.model.activations import Activation, Normalised, make_activation
+from slrlab.model.lengths import FloatArray
+from slrlab.model.tasks import Task
+from slrlab.numerics.fixed_point import FixedPoint, fixed_point
+from slrlab.theory.erm.fields import BLOCKS, FieldSample, draw_fields
+from slrlab.theory.erm.overlaps import Overlaps
+from slrlab.theory.erm.problem import Problem
+from slrlab.theory.erm.result import ErmBranch, ErmTheory
+from slrlab.theory.erm.stability import jump_warning, replicon
+from slrlab.theory.population import minimal_risk
+from slrlab.theory.search import is_softmax
+
+COARSE, FINE, FINEST = 9, 11, 17  # log2 of the size of a block
+_TOLERANCE = 1e-6
+_MOST_TOKENS = 2**24  # in one sample: 400 MB
+Report = Callable[[int, int, str], None]
+
+
+def erm_theory(
+    task: Task,
+    activation: Activation | str,
+    *,
+    alpha: float,
+    ridge_k: float,
+    ridge_v: float,
+    tolerance: float = 3e-4,
+    start: ErmTheory | None = None,
+    seed: int = 0,
+    strict: bool = False,
+    report: Report | None = None,
+) -> ErmTheory:
+    r"""Return the exact asymptotics of attention trained on ``N = αD`` sequences.
+
+    Solves the replica-symmetric state evolution of
+
+    ``min_{k,v} ½Σ(y − σ(Xk/√D)ᵀXv/√D)² + ½ r_k|k|² + ½ r_v|v|²``
+
+    on the manifold M, where ``k`` overlaps with ``k*`` alone and ``v`` with ``v*`` alone. A free
+    bias (erf) is learned along with the vectors. The averages are randomised quasi-Monte Carlo:
+    every number has an error bar, and the sample grows until the test risk is as accurate as asked.
+
+    Parameters
+    ----------
+    task, activation
+        What is learned, and by which attention.
+    alpha
+        Training sequences per dimension, ``N/D > 0``.
+    ridge_k, ridge_v
+        Ridge penalties ``>= 0`` of keys and values.
+    tolerance
+        Standard error asked of the test risk; order parameters get twice as much, relative to
+        their size where that is above 1.
+    start
+        A neighbouring solution to continue from, tried beside the usual starts.
+    seed
+        Seed of the sample.
+    strict
+        Raise `slrlab.ComputationError` where the result is not to be trusted.
+    report
+        Called as ``report(done, total, label)`` while the computation runs.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range, or the signal of a tilted task is infinite.
+
+    Examples
+    --------
+    >>> from slrlab import SpikedSLR, erm_theory
+    >>> task = SpikedSLR(signal=2.0, length=3)
+    >>> found = erm_theory(task, "softmax", alpha=8.0, ridge_k=0.4, ridge_v=0.8)
+    >>> print(f"{found.test_risk:.2f}", found.stable, found.status)
+    0.46 True sampled
+    """
+    chosen = checked(task, activation, alpha, tolerance)
+    problem = Problem(
+        task,
+        chosen,
+        float(alpha),
+        ridge_k=_checks.non_negative(ridge_k, "ridge_k"),
+        ridge_v=_checks.non_negative(ridge_v, "ridge_v"),
+    )
+    solver = Solver(task, chosen, seed, report)
+    result = solver.best(problem, tolerance, solver.starts(start))
+    return result.require() if strict else result
+
+
+def checked(
+    task: Task, activation: Activation | str, alpha: float, tolerance: float
+) -> Activation:
+    """Validate what every function of trained attention takes and return the activation."""
+    if not isinstance(task, Task):
+        raise TypeError(
+            f"task must be a Task such as SpikedSLR(signal=2.0, length=3), got {task!r}"
+        )
+    _checks.positive(alpha, "alpha")
+    _checks.positive(tolerance, "tolerance")
+    if math.isinf(task.signal) and task.gaussian_shift is not None:
+        raise ValueError("signal must be finite for this task at finite alpha, got inf")
+    chosen = make_activation(activation)
+    if isinstance(chosen, Normalised) and is_softmax(chosen) and chosen.bias is None:
+        return chosen.with_bias(0.0)  # a shift of all scores changes nothing
+    return chosen
+
+
+@dataclass(frozen=True)
+class Solution:
+    """A fixed point on one sample, and what is computed there."""
+
+    problem: Problem
+    overlaps: Overlaps
+    found: FixedPoint
+    fields: FieldSample
+    global_prox: bool
+    steps: int
+
+    @property
+    def usable(self) -> bool:
+        """Whether the iteration got close enough to anything to be measured."""
+        return not self.found.diverged and bool(np.isfinite(self.found.point).all())
+
+    @property
+    def settled(self) -> bool:
+        """Whether the residual is small enough for a coarse sample."""
+        return self.found.converged or (self.found.stalled and self.found.residual < 0.02)
+
+
+class Solver:
+    """Solves `Problem`s of one task and activation, sharing the samples between them."""
+
+    def __init__(
+        self, task: Task, activation: Activation, seed: int, report: Report | None = None
+    ) -> None:
+        self.task = task
+        self.activation = activation
+        self.seed = _checks.integer(seed, "seed", low=0)
+        self.report = report or (lambda done, total, label: None)
+        self._samples: dict[int, FieldSample] = {}
+
+    def fields(self, log2_size: int) -> FieldSample:
+        """Return the sample with blocks of about ``2**log2_size`` sequences."""
+        if log2_size not in self._samples:
+            self._samples[log2_size] = draw_fields(self.task, log2_size, self.seed)
+        return self._samples[log2_size]
+
+    def starts(self, neighbour: ErmTheory | None = None) -> dict[str, Overlaps]:
+        """Return where to begin: near the population optimum, knowing nothing, keys reversed."""
+        finite = self.task if math.isfinite(self.task.signal) else replace(self.task, signal=20.0)
+        ideal = minimal_risk(finite, self.activation, tolerance=1e-6)
+        m_k = float(np.clip(ideal.m_k, -2.5, 2.5)) or 1.0
+        m_v = float(np.clip(ideal.m_v, -2.5, 2.5)) or 1.0
+        bias = float(np.clip(ideal.bias, -3.0, 3.0))
+        q_v, V_v = 1.2 * m_v**2, 0.5 * m_v**2
+        found = {
+            "informed": Overlaps(m_k, 1.2 * m_k**2, 0.5, m_v, q_v, V_v, bias),
+            "uninformed": Overlaps(0.01, 0.1, 0.5, 0.3 * m_v, q_v, V_v, bias),
+            "mismatched": Overlaps(-m_k, 1.2 * m_k**2, 0.5, m_v, q_v, V_v, bias),
+        }
+        if neighbour is not None:
+            near = Overlaps(
+                *(getattr(neighbour, name) for name in ("m_k", "q_k", "V_k", "m_v", "q_v", "V_v")),
+                neighbour.bias,
+            )
+            found = {"continued": near, **found}
+        return found
+
+    def solve(
+        self,
+        problem: Problem,
+        start: Overlaps,
+        log2_size: int,
+        *,
+        global_prox: bool = True,
+        response: FloatArray | None = None,
+    ) -> Solution:
+        """Return the fixed point reached from a start.
+
+        The prox is first followed from the field alone, which is several times cheaper; the
+        global search then goes on from there. With the ``response`` of a smaller sample the
+        iteration becomes a Newton method with a fixed Jacobian.
+        """
+        fields = self.fields(log2_size)
+        x = start.to_vector()
+        x[2] = x[2] if problem.V_k is None else math.log(problem.V_k)
+        x[5] = x[5] if problem.V_v is None else math.log(problem.V_v)
+        steps, damping = 0, 0.3 if response is None else 0.0
+        for thorough in (False, True) if global_prox else (False,):
+            function = problem.step(problem.channel(fields, global_prox=thorough))
+            if response is not None:
+                function = _newton_map(function, response)
+            found = fixed_point(
+                function,
+                x,
+                tolerance=_TOLERANCE,
+                damping=damping,
+                # where the prox jumps so does the map of a finite sample, and the residual has
+                # a floor: `measure` compares it with the sampling error
+                patience=15 if response is None else 6,
+            )
+            steps += found.steps
+            x = found.point
+            if found.diverged:
+                break
+        return Solution(problem, Overlaps.from_vector(x), found, fields, global_prox, steps)
+
+    def distinct(
+        self, problem: Problem, starts: dict[str, Overlaps]
+    ) -> list[tuple[str, Solution]]:
+        """Return the distinct fixed points on a small sample, lowest objective first."""
+        kept: list[tuple[float, str, Solution]] = []
+        for done, (name, start) in enumerate(starts.items()):
+            self.report(done, len(starts) + 2, f"fixed points: {name} start")
+            solution = self.solve(problem, start, COARSE)
+            if not solution.usable:
+                continue
+            near = (np.abs(solution.found.point - old.found.point)[[0, 3]].max() < 0.02
+                    for _, _, old in kept)
+            if any(near):
+                continue
+            channel = problem.channel(solution.fields, global_prox=True)
+            objective = problem.objective(channel.means(solution.overlaps), solution.overlaps)
+            kept.append((objective if solution.settled else math.inf, name, solution))
+        return [(name, solution) for _, name, solution in sorted(kept, key=lambda item: item[0])]
+
+    def best(
+        self, problem: Problem, tolerance: float, starts: dict[str, Overlaps]
+    ) -> ErmTheory:
+        """Return the fixed point of lowest objective, to the accuracy asked for."""
+        found = self.distinct(problem, starts)
+        if not found:
+            return _nothing(problem)
+        branches = tuple(_branch(name, solution) for name, solution in found)
+        name, coarse = found[0]
+        if not coarse.settled:
+            return self.measure(coarse, name, branches, tolerance)  # refining would not cure it
+        return self.refine(problem, coarse.overlaps, name, branches, tolerance)
+
+    def refine(
+        self,
+        problem: Problem,
+        start: Overlaps,
+        name: str,
+        branches: tuple[ErmBranch, ...],
+        tolerance: float,
+    ) -> ErmTheory:
+        """Solve on growing samples until the test risk is as accurate as asked."""
+        size, steps, response = FINE, 0, None
+        largest = min(FINEST, int(math.log2(_MOST_TOKENS / BLOCKS / self.task.length.mean)))
+        while True:
+            self.report(size - COARSE, FINEST - COARSE + 1, f"sample of {BLOCKS * 2**size}")
+            solution = self.solve(problem, start, size, response=response)
+            steps += solution.steps
+            if response is None:
+                channel = problem.channel(solution.fields, global_prox=False)
+                response = problem.response(channel, solution.found.point)
+            result = self.measure(solution, name, branches, tolerance, response)
+            missing = _missing(result, tolerance)
+            if missing <= 1.0 or size >= largest or not solution.usable:
+                return replace(result, steps=steps)
+            start = solution.overlaps
+            # the error of scrambled Sobol points falls a little faster than 1/√size
+            growth = math.ceil(1.5 * math.log2(missing)) if math.isfinite(missing) else 2
+            size = min(largest, size + max(1, growth))
+
+    def measure(
+        self,
+        solution: Solution,
+        name: str,
+        branches: tuple[ErmBranch, ...],
+        tolerance: float,
+        response: FloatArray | None = None,
+    ) -> ErmTheory:
+        """Return risk, errors, stability and status at a fixed point."""
+        problem, overlaps = solution.problem, solution.overlaps
+        channel = problem.channel(solution.fields, global_prox=solution.global_prox)
+        means = channel.means(overlaps, squares=True)
+        x = overlaps.to_vector()
+        if response is None:
+            response = problem.response(channel, x)
+        images = problem.images(means, overlaps)
+        shifts = (images - images.mean(axis=0)) @ response.T
+        risk_error = _standard_error(shifts @ problem.risk_slope(x))
+        spread = _spread(overlaps, shifts)
+        eigenvalue = replicon(means, problem.alpha, overlaps)
+        warning = jump_warning(means, overlaps)
+        ridge_k, ridge_v = problem.ridges(means, overlaps)
+        solved = solution.found.converged or solution.found.residual < 0.1 * float(
+            np.median(np.abs(shifts).max(axis=1))
+        )
+        return ErmTheory(
+            status=_status(solution.found, solved, eigenvalue, risk_error, tolerance),
+            test_risk=problem.risk(overlaps),
+            test_risk_error=risk_error,
+            train_mse=means.mean("LOSS"),
+            objective=problem.objective(means, overlaps),
+            m_k=overlaps.m_k,
+            m_v=overlaps.m_v,
+            q_k=overlaps.q_k,
+            q_v=overlaps.q_v,
+            V_k=overlaps.V_k,
+            V_v=overlaps.V_v,
+            bias=overlaps.bias if problem.trains_bias else float(self.activation.bias or 0.0),
+            ridge_k=ridge_k,
+            ridge_v=ridge_v,
+            replicon=eigenvalue,
+            stable=bool(eigenvalue < 1.0),
+            bistable_fraction=warning.bistable_fraction,
+            trace_gap=warning.trace_gap,
+            branch=name,
+            branches=branches,
+            samples=solution.fields.size,
+            steps=solution.steps,
+            residual=solution.found.residual,
+            errors=spread,
+            **describe(problem),
+        )
+
+
+def _newton_map(
+    function: Callable[[FloatArray], FloatArray], response: FloatArray
+) -> Callable[[FloatArray], FloatArray]:
+    return lambda x: x + response @ (function(x) - x)
+
+
+def describe(problem: Problem) -> dict[str, object]:
+    """Return the setting of a problem, as the fields of a result."""
+    task = problem.task
+    return {
+        "alpha": problem.alpha,
+        "task": task.name,
+        "signal": task.signal,
+        "length": task.length,
+        "noise": task.noise,
+        "activation": problem.activation.name,
+    }
+
+
+def _missing(result: ErmTheory, tolerance: float) -> float:
+    """Return the largest error in units of what is allowed: the order parameters get twice."""
+    ratios = [result.test_risk_error / tolerance]
+    for name in ("m_k", "m_v", "q_k", "q_v", "V_k", "V_v"):
+        scale = max(1.0, abs(getattr(result, name)))
+        ratios.append(result.errors[name] / (2.0 * tolerance * scale))
+    return max(ratios)
+
+
+def _status(
+    found: FixedPoint, solved: bool, eigenvalue: float, error: float, tolerance: float
+) -> Status:
+    if found.diverged:
+        return Status.DIVERGED
+    if not solved:
+        return Status.NOT_CONVERGED
+    if not eigenvalue < 1.0:
+        return Status.UNSTABLE
+    return Status.SAMPLED if error <= tolerance else Status.INACCURATE
+
+
+def _standard_error(values: FloatArray) -> float:
+    return float(values.std(ddof=1) / math.sqrt(values.size))
+
+
+def _spread(overlaps: Overlaps, shifts: FloatArray) -> dict[str, float]:
+    """Return the standard errors of the order parameters from shifts of the coordinates."""
+    m_k, log_r_k, log_v_k, m_v, log_r_v, log_v_v, _ = shifts.T
+    moves = {
+        "m_k": m_k,
+        "m_v": m_v,
+        "q_k": 2.0 * overlaps.m_k * m_k + overlaps.R_k * log_r_k,
+        "q_v": 2.0 * overlaps.m_v * m_v + overlaps.R_v * log_r_v,
+        "V_k": overlaps.V_k * log_v_k,
+        "V_v": overlaps.V_v * log_v_v,
+    }
+    return {name: _standard_error(move) for name, move in moves.items()}
+
+
+def _branch(name: str, solution: Solution) -> ErmBranch:
+    problem, overlaps = solution.problem, solution.overlaps
+    channel = problem.channel(solution.fields, global_prox=True)
+    status = Status.SAMPLED if solution.settled else Status.NOT_CONVERGED
+    return ErmBranch(
+        status,
+        name,
+        problem.risk(overlaps),
+        problem.objective(channel.means(overlaps), overlaps),
+        overlaps.m_k,
+        overlaps.m_v,
+    )
+
+
+def _nothing(problem: Problem) -> ErmTheory:
+    """Return the result of a search in which every start diverged."""
+    nan = math.nan
+    return ErmTheory(
+        Status.DIVERGED,
+        *(nan,) * 11,
+        problem.ridge_k if problem.ridge_k is not None else nan,
+        problem.ridge_v if problem.ridge_v is not None else nan,
+        nan,
+        False,
+        nan,
+        nan,
+        "none",
+        (),
+        0,
+        0,
+        nan,
+        **describe(problem),
+    )

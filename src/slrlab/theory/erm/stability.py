@@ -1,0 +1,58 @@
+r"""Where replica symmetry can be trusted: the replicon of trained attention.
+
+A perturbation ``S`` of the covariance between two replicas evolves under
+``S ↦ V αE[Σ_{ℓℓ'} G_{ℓℓ'} S G_{ℓℓ'}ᵀ] V``. On the manifold M it splits into a 2×2 matrix for the
+diagonal of ``S`` and one number for its off-diagonal entry; the theory is stable if all
+eigenvalues are below 1. Where the prox has two minima of equal depth ``G`` holds a delta that no
+sample sees: `JumpWarning` measures its traces.
+"""
+
+# notation: docs/notation.md, "Trained attention"
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from slrlab.theory.erm.equations import ChannelMeans
+from slrlab.theory.erm.overlaps import Overlaps
+
+
+def replicon(means: ChannelMeans, alpha: float, overlaps: Overlaps) -> float:
+    """Return the largest eigenvalue; the means must have been taken with ``squares=True``."""
+    V_k, V_v = overlaps.V_k, overlaps.V_v
+    kk, kv, vv = (means.mean(name) for name in ("GG_KK", "GG_KV", "GG_VV"))
+    diagonal = alpha * np.array([[V_k**2 * kk, V_k**2 * kv], [V_v**2 * kv, V_v**2 * vv]])
+    crossed = alpha * V_k * V_v * means.mean("GG_CROSS")
+    return float(max(np.abs(np.linalg.eigvals(diagonal)).max(), abs(crossed)))
+
+
+@dataclass(frozen=True)
+class JumpWarning:
+    """Two signs that the prox jumps.
+
+    Attributes
+    ----------
+    bistable_fraction
+        Share of samples whose prox has more than one local minimum.
+    trace_gap
+        Relative difference between ``V̂`` from the trace of ``G``, blind to jumps, and from
+        Stein's identity, which counts them; the larger of the two for keys and values.
+    """
+
+    bistable_fraction: float
+    trace_gap: float
+
+
+def jump_warning(means: ChannelMeans, overlaps: Overlaps) -> JumpWarning:
+    """Return the signs of jumps at a fixed point; the prox must have been searched globally."""
+    gaps = []
+    for m, residual, teacher, field, trace in (
+        (overlaps.m_k, overlaps.R_k, "G_K_TEACHER", "G_K_FIELD", "TRACE_K"),
+        (overlaps.m_v, overlaps.R_v, "G_V_TEACHER", "G_V_FIELD", "TRACE_V"),
+    ):
+        # Stein: E[g·n] = −√R E tr G, with n = (ω − m h*)/√R
+        stein = -(means.mean(field) - m * means.mean(teacher)) / max(residual, 1e-12)
+        plain = means.mean(trace)
+        gaps.append(abs(stein - plain) / max(abs(plain), abs(stein), 1e-300))
+    return JumpWarning(means.mean("BISTABLE"), max(gaps))
