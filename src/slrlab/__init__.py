@@ -26,6 +26,16 @@ from slrlab.model.tasks import (
     register_task,
 )
 from slrlab.theory.bayes_risk import BayesRisk, bayes_risk
+from slrlab.theory.erm import (
+    ErmBranch,
+    ErmTheory,
+    LargeAlpha,
+    RidgeMap,
+    erm_theory,
+    large_alpha,
+    optimal_ridge,
+    ridge_map,
+)
 from slrlab.theory.population import (
     PopulationRisk,
     RiskProfile,
@@ -41,7 +51,10 @@ __all__ = [
     "BayesRisk",
     "ComputationError",
     "Elementwise",
+    "ErmBranch",
+    "ErmTheory",
     "Estimate",
+    "LargeAlpha",
     "LengthLaw",
     "MaxSLR",
     "Normalised",
@@ -49,6 +62,7 @@ __all__ = [
     "PopulationRisk",
     "Projection",
     "Result",
+    "RidgeMap",
     "RiskProfile",
     "ScalarMap",
     "SelectionTask",
@@ -58,11 +72,15 @@ __all__ = [
     "Task",
     "TiltedTask",
     "bayes_risk",
+    "erm_theory",
+    "large_alpha",
     "make_activation",
     "make_task",
     "minimal_risk",
+    "optimal_ridge",
     "register_activation",
     "register_task",
+    "ridge_map",
     "risk_at",
     "risk_profile",
 ]

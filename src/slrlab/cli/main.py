@@ -15,6 +15,7 @@ import typer
 from slrlab.cli.console import print_json, print_lines, print_table, progress, waiting
 from slrlab.cli.options import (
     ActivationOption,
+    AlphaOption,
     BiasOption,
     JsonOption,
     LengthOption,
@@ -24,6 +25,7 @@ from slrlab.cli.options import (
     number,
     read_activation,
     read_task,
+    whole,
 )
 
 app = typer.Typer(
@@ -102,7 +104,7 @@ def population(
                 number(r_v or "0", "R_v", residuals),
             )
             best = best_value(chosen_task, chosen, order) if m_v is None else None
-            values = best if best is not None else number(m_v or "", "m_v", "a finite number")
+            values = best if best is not None else number(m_v, "m_v", "a finite number")
             order = OrderParameters(order.m_k, values, order.R_k, order.R_v)
             result = risk_at(chosen_task, chosen, order)
     if as_json:
@@ -110,6 +112,91 @@ def population(
     else:
         rows = [(name, _shown(value)) for name, value in result.to_dict().items()]
         print_table("Population risk", ("quantity", "value"), rows)
+    if not result.status.usable:
+        raise typer.Exit(1)
+
+
+@app.command()
+def erm(
+    task: TaskOption = "spiked",
+    signal: SignalOption = "2",
+    length: LengthOption = "3",
+    noise: NoiseOption = "0",
+    activation: ActivationOption = "softmax",
+    bias: BiasOption = None,
+    alpha: AlphaOption = None,
+    ridge_k: Annotated[
+        str | None, typer.Option("--ridge-k", help="Ridge of the keys, ≥ 0.", metavar="r")
+    ] = None,
+    ridge_v: Annotated[
+        str | None, typer.Option("--ridge-v", help="Ridge of the values, ≥ 0.", metavar="r")
+    ] = None,
+    ridge: Annotated[
+        str | None,
+        typer.Option("--ridge", help="optimal: the ridges of least test risk.", metavar="optimal"),
+    ] = None,
+    tolerance: Annotated[
+        str | None,
+        typer.Option(
+            "--tolerance",
+            help="Standard error asked of the test risk; default 3e-4, with --ridge optimal 1e-3.",
+            metavar="t",
+        ),
+    ] = None,
+    seed: Annotated[str, typer.Option("--seed", help="Seed of the sample.", metavar="n")] = "0",
+    as_json: JsonOption = False,
+) -> None:
+    """Attention trained on N = alpha·D samples: exact test error, and whether to trust it.
+
+    Example: slrlab erm --alpha 8 --ridge-k 0.4 --ridge-v 0.8
+
+    Example: slrlab erm --alpha 8 --ridge optimal --activation linear
+    """
+    from slrlab.theory.erm import erm_theory, optimal_ridge
+
+    chosen_task = read_task(task, signal, length, noise)
+    chosen = read_activation(activation, bias)
+    samples = number(alpha, "alpha", "a finite number > 0")
+    accuracy = number(tolerance, "tolerance", "a finite number > 0") if tolerance else None
+    start = whole(seed, "seed")
+    if ridge is not None:
+        if ridge != "optimal":
+            raise ValueError(f"ridge must be optimal (or give ridge-k and ridge-v), got {ridge}")
+        if (ridge_k, ridge_v) != (None, None):
+            raise ValueError("ridge-k and ridge-v must be left out with --ridge optimal, got both")
+        with progress() as report:
+            result = optimal_ridge(
+                chosen_task,
+                chosen,
+                alpha=samples,
+                tolerance=1e-3 if accuracy is None else accuracy,
+                seed=start,
+                report=report,
+            )
+    else:
+        accepted = "a finite number >= 0 (or use --ridge optimal)"
+        with progress() as report:
+            result = erm_theory(
+                chosen_task,
+                chosen,
+                alpha=samples,
+                ridge_k=number(ridge_k, "ridge_k", accepted),
+                ridge_v=number(ridge_v, "ridge_v", accepted),
+                tolerance=3e-4 if accuracy is None else accuracy,
+                seed=start,
+                report=report,
+            )
+    if as_json:
+        print_json(result.to_dict())
+    else:
+        shown = {name: _shown(value) for name, value in result.to_dict().items()}
+        shown["test_risk"] = str(result.risk)
+        shown["branches"] = "; ".join(
+            f"{item.branch}: test risk {item.test_risk:.4g}, objective {item.objective:.6g}"
+            for item in result.branches
+        )
+        shown["errors"] = ", ".join(f"{name} {value:.2g}" for name, value in result.errors.items())
+        print_table("Trained attention", ("quantity", "value"), list(shown.items()))
     if not result.status.usable:
         raise typer.Exit(1)
 

@@ -46,17 +46,31 @@ BiasOption = Annotated[
         "--bias", help="Bias added to the scores: a number, or optimal.", metavar="c|optimal"
     ),
 ]
+AlphaOption = Annotated[
+    str | None, typer.Option("--alpha", help="Samples per dimension, N/D > 0.", metavar="α")
+]
 JsonOption = Annotated[
     bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else.")
 ]
 
 
-def number(text: str, name: str, accepted: str) -> float:
+def number(text: str | None, name: str, accepted: str) -> float:
     """Read a number, with the library's wording if it is none."""
+    if text is None:
+        raise ValueError(f"{name} must be {accepted}, got nothing")
     try:
         return float(text)
     except ValueError:
         raise ValueError(f"{name} must be {accepted}, got {text or repr(text)}") from None
+
+
+def whole(text: str, name: str) -> int:
+    """Read a whole number, with the library's wording if it is none."""
+    accepted = "a whole number >= 0"
+    value = number(text, name, accepted)
+    if not value.is_integer():
+        raise ValueError(f"{name} must be {accepted}, got {text}")
+    return int(value)
 
 
 def read_task(task: str, signal: str, length: str, noise: str) -> Task:

@@ -13,7 +13,12 @@ Item = TypeVar("Item")
 Value = TypeVar("Value")
 Report = Callable[[int, int, str], None]
 
-_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+_THREADS = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+)
 
 
 @contextmanager

@@ -1,0 +1,22 @@
+r"""Trained attention with finitely many samples per dimension, exactly.
+
+`erm_theory` solves state evolution at given ridges, `optimal_ridge` finds the best ones,
+`ridge_map` covers a grid, `large_alpha` gives the approach to infinite data. Nothing is compiled
+before the first call.
+"""
+
+from slrlab.theory.erm.expansions import LargeAlpha, large_alpha
+from slrlab.theory.erm.result import ErmBranch, ErmTheory
+from slrlab.theory.erm.ridge import RidgeMap, optimal_ridge, ridge_map
+from slrlab.theory.erm.solve import erm_theory
+
+__all__ = [
+    "ErmBranch",
+    "ErmTheory",
+    "LargeAlpha",
+    "RidgeMap",
+    "erm_theory",
+    "large_alpha",
+    "optimal_ridge",
+    "ridge_map",
+]

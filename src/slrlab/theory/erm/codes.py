@@ -13,13 +13,17 @@ import numpy as np
 
 from slrlab.model.activations import (
     ERF,
-    LINEAR as LINEAR_ACTIVATION,
     SOFTMAX,
-    SOFTPLUS as SOFTPLUS_ACTIVATION,
     Activation,
     Elementwise,
     Normalised,
     Projection,
+)
+from slrlab.model.activations import (
+    LINEAR as LINEAR_ACTIVATION,
+)
+from slrlab.model.activations import (
+    SOFTPLUS as SOFTPLUS_ACTIVATION,
 )
 from slrlab.model.lengths import FloatArray
 
@@ -69,7 +73,9 @@ def activation_code(activation: Activation) -> ActivationCode:
     nodes = np.arange(-_EDGE, _EDGE + _STEP / 2.0, _STEP)
     phi = activation.phi
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        columns = [np.broadcast_to(f(nodes), nodes.shape) for f in (phi.value, phi.first, phi.second)]
+        columns = [
+            np.broadcast_to(f(nodes), nodes.shape) for f in (phi.value, phi.first, phi.second)
+        ]
     table = np.ascontiguousarray(np.stack(columns, axis=1), dtype=float)
     if not np.isfinite(table).all():
         raise ValueError(

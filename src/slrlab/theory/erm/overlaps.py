@@ -13,8 +13,8 @@ import numpy as np
 
 from slrlab.model.lengths import FloatArray
 
-_SMALLEST = 1e-30
-_LARGEST_V = 1e12
+_SMALLEST = 1e-10  # of residuals and stiffness: below, a vector is absent or unbounded
+_LARGEST_V = 1e10
 
 
 @dataclass(frozen=True)

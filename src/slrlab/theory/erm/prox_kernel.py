@@ -33,7 +33,9 @@ from slrlab.theory.erm.codes import (
 )
 
 # rows of the scratch space, each of length L
-_CHI, _SIGMA, _PI, _PSI, _CURVE, _THETA, _BETA, _GRAD, _STEP, _TRIAL, _BEST, _OM_K, _OM_Z = range(13)
+_CHI, _SIGMA, _PI, _PSI, _CURVE, _THETA, _BETA, _GRAD, _STEP, _TRIAL, _BEST, _OM_K, _OM_Z = range(
+    13
+)
 SCRATCH_ROWS = 13
 # sums returned for each block of samples
 (
@@ -451,9 +453,7 @@ def _gain_squares(work, rho, a, v_k, core, sums, scale):  # type: ignore[no-unty
 
 
 @njit(cache=True)
-def _one(
-    chi_base, n_k, n_z, n_y, order, activation, table, work, core, flags, sums, scale
-):  # type: ignore[no-untyped-def]
+def _one(chi_base, n_k, n_z, n_y, order, activation, table, work, core, flags, sums, scale):  # type: ignore[no-untyped-def]
     """Add the contribution of one sample; the relevant token comes first."""
     m_k, spread_k, slope_k, bias, m_v, q_v, noise, v_k, v_v = order
     om_k, om_z = work[_OM_K], work[_OM_Z]
@@ -505,9 +505,7 @@ def _one(
 
 
 @njit(cache=True, parallel=True)
-def channel_sums(
-    chi_base, n_k, n_z, n_y, order, activation, table, starts, squares
-):  # type: ignore[no-untyped-def]
+def channel_sums(chi_base, n_k, n_z, n_y, order, activation, table, starts, squares):  # type: ignore[no-untyped-def]
     """Return the means of the `SUMS` quantities for each block of samples.
 
     ``chi_base``, ``n_k``, ``n_z`` have shape ``(blocks, size, L)``, ``n_y`` ``(blocks, size)``;

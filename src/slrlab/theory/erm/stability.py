@@ -54,5 +54,5 @@ def jump_warning(means: ChannelMeans, overlaps: Overlaps) -> JumpWarning:
         # Stein: E[g·n] = −√R E tr G, with n = (ω − m h*)/√R
         stein = -(means.mean(field) - m * means.mean(teacher)) / max(residual, 1e-12)
         plain = means.mean(trace)
-        gaps.append(abs(stein - plain) / max(abs(plain), abs(stein), 1e-300))
+        gaps.append(abs(stein - plain) / max(abs(plain), abs(stein), 1e-6))
     return JumpWarning(means.mean("BISTABLE"), max(gaps))

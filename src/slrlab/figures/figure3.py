@@ -1,0 +1,137 @@
+"""Figure 3: test risk of trained attention against the number of samples per dimension."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from slrlab.experiments.parallel import Report, parallel_map
+from slrlab.figures.style import MARKS, house_style
+from slrlab.model.tasks import make_task
+from slrlab.theory.bayes_optimal import bayes_optimal, bayes_thresholds
+from slrlab.theory.erm import optimal_ridge
+from slrlab.theory.population import minimal_risk
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+TITLE = "Test risk against samples per dimension, spiked-SLR, length 3, best ridge"
+SIGNALS = (1.0, 2.0, 5.0)
+LENGTH = 3
+RANGE = (0.5, 32.0)
+POINTS = {"toy": 2, "quick": 7, "full": 12}
+BAYES_POINTS = {"toy": 4, "quick": 24, "full": 60}
+TOLERANCE = {"toy": 1e-2, "quick": 2e-3, "full": 1e-3}
+ACTIVATIONS = ("softmax", "linear")
+
+Setting = tuple[str, float, float, float]
+_KEPT = ("ridge_k", "ridge_v", "m_k", "m_v", "q_k", "q_v", "replicon", "bistable_fraction")
+
+
+def compute(profile: str = "quick", report: Report | None = None) -> pd.DataFrame:
+    """Return the theory lines: trained attention, its population limit, Bayes-optimal risks."""
+    import pandas as pd
+
+    alphas = np.geomspace(*RANGE, POINTS[profile]).tolist()
+    tolerance = TOLERANCE[profile]
+    settings: list[Setting] = [
+        (curve, signal, alpha, tolerance)
+        for curve in ACTIVATIONS  # the costly ones first
+        for signal in SIGNALS[::-1]
+        for alpha in alphas
+    ]
+    for signal in SIGNALS:
+        jump = bayes_thresholds(make_task("spiked", signal=signal, length=LENGTH))
+        # a point on either side draws a jump upright
+        edges = [a * f for a in (jump.alpha_it, jump.alpha_alg) for f in (1 - 1e-6, 1 + 1e-6)]
+        dense = np.geomspace(*RANGE, BAYES_POINTS[profile]).tolist()
+        points = sorted({*alphas, *dense, *edges})
+        settings += [("bayes", signal, alpha, tolerance) for alpha in points]
+    rows = parallel_map(_row, settings, label="figure 3", report=report)
+    return pd.DataFrame(rows).sort_values(["signal", "curve", "alpha"], ignore_index=True)
+
+
+def _row(setting: Setting) -> dict[str, Any]:
+    """Return one row of the table."""
+    curve, signal, alpha, tolerance = setting
+    task = make_task("spiked", signal=signal, length=LENGTH)
+    row = {"curve": curve, "signal": signal, "alpha": alpha}
+    if curve == "bayes":
+        found = bayes_optimal(task, alpha=alpha)
+        return row | {
+            "risk": found.risk_it,
+            "risk_amp": found.risk_amp,
+            "error": found.error,
+            "status": str(found.status),
+        }
+    point = optimal_ridge(task, curve, alpha=alpha, tolerance=tolerance)
+    return (
+        row
+        | {
+            "risk": point.test_risk,
+            "error": point.test_risk_error,
+            "population_risk": minimal_risk(task, curve).risk,
+            "status": str(point.status),
+        }
+        | {name: getattr(point, name) for name in _KEPT}
+    )
+
+
+def draw(frame: pd.DataFrame) -> Figure:
+    """Draw one panel for each signal; open markers where replica symmetry is unstable."""
+    import matplotlib.pyplot as plt
+
+    signals = sorted(frame["signal"].unique())
+    with house_style():
+        figure, axes = plt.subplots(
+            1, len(signals), figsize=(3.4 * len(signals), 3.5), sharey=True, layout="constrained"
+        )
+        for panel, signal in zip(axes, signals, strict=True):
+            _panel(panel, frame[frame["signal"] == signal])
+            panel.set(title=f"spiked-SLR, $\\nu={signal:g}$, $L={LENGTH}$", xscale="log")
+            panel.set_xlabel("samples per dimension $\\alpha = N/D$")
+            panel.set_xticks([0.5, 1, 2, 4, 8, 16, 32], ["0.5", "1", "2", "4", "8", "16", "32"])
+            panel.minorticks_off()
+        axes[0].set(ylabel="test risk", ylim=(0.0, 1.05))
+        axes[-1].legend(fontsize=7.5, loc="upper right")
+        return figure
+
+
+def _panel(panel: Axes, part: pd.DataFrame) -> None:
+    bayes = part[part["curve"] == "bayes"]
+    panel.plot(bayes["alpha"], bayes["risk"], color="black", label="Bayes-optimal")
+    amp = {"color": "black", "linestyle": (0, (1, 1.5)), "linewidth": 2.0}
+    panel.plot(bayes["alpha"], bayes["risk_amp"], label="Bayes-optimal, reached by AMP", **amp)
+    for activation in ACTIVATIONS:
+        curve, mark = part[part["curve"] == activation], MARKS[activation]
+        panel.plot(
+            curve["alpha"],
+            curve["risk"],
+            color=mark.color,
+            linestyle=mark.dashes,
+            label=f"{mark.label}, trained",
+        )
+        trusted = curve["replicon"] < 1.0
+        for rows, face in ((curve[trusted], mark.color), (curve[~trusted], "white")):
+            panel.errorbar(
+                rows["alpha"],
+                rows["risk"],
+                yerr=rows["error"],
+                fmt=mark.marker,
+                color=mark.color,
+                markerfacecolor=face,
+                capsize=2,
+            )
+        panel.axhline(
+            curve["population_risk"].iloc[0],
+            color=mark.color,
+            linewidth=0.9,
+            alpha=0.6,
+            linestyle=":",
+            label=f"{mark.label}, infinite data",
+        )
+    if (part["replicon"] >= 1.0).any():
+        panel.plot([], [], "o", color="0.4", markerfacecolor="white", label="theory unstable")
