@@ -14,11 +14,15 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from slrlab.model.tasks import Task
-from slrlab.theory.bayes_optimal.overlaps import ChannelMoments, HattedOverlaps, Overlaps
+from slrlab.theory.bayes_optimal.overlaps import (
+    ChannelMoments,
+    HattedOverlaps,
+    Overlaps,
+    Scatter,
+)
 
 _STRIDE = 0.4  # first step of a walk in log q̂_v; spinodals are smooth on the scale 1
-_FAR = 14.0  # log q̂_v at which the noiseless curve has settled on α = 1 + C√(1−q_v)
-_CLOSE = 1e-12
+FAR = 14.0  # log q̂_v at which the noiseless curve has settled on α = 1 + C√(1−q_v)
 
 
 class Channel(Protocol):
@@ -27,7 +31,20 @@ class Channel(Protocol):
     @property
     def task(self) -> Task: ...
 
+    @property
+    def accuracy(self) -> float:
+        """How closely, in ``log q̂``, it is worth solving for its fixed points."""
+        ...
+
     def moments(self, overlaps: Overlaps) -> ChannelMoments: ...
+
+    def confusion(self, overlaps: Overlaps) -> float:
+        """Return ``1 − E Σ p_ℓ²``, ``p`` the posterior of the place given ``ω_χ`` alone."""
+        ...
+
+    def scatter(self, overlaps: Overlaps) -> Scatter | None:
+        """Return the moments scramble by scramble; None for a quadrature."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -105,14 +122,12 @@ class Curve:
                 hats = HattedOverlaps(0.0, value)
                 return CurvePoint(hats, *self._evaluate(hats, scale))
             gap = math.log(alpha * found.key) - key
-            if abs(gap) < _CLOSE:
+            if abs(gap) < self.channel.accuracy:
                 break
             slope = (gap - before[1]) / (key - before[0]) if before else -1.0
             before = (key, gap)
             # a plain step moves by ``gap``; the secant is trusted to be a moderate multiple
             step = gap / -slope if slope < -0.2 else gap
-            if abs(step) < 1e-13:
-                break
             key += math.copysign(min(abs(step), 3.0), gap)
         self.last_key = key
         return CurvePoint(hats, found, alpha)
@@ -133,15 +148,18 @@ class Curve:
             out.append(self.at(x))
         return out
 
-    def extremum(self, low: float, high: float, sign: float, tolerance: float) -> CurvePoint:
-        """Return the point of largest ``sign·α`` between two coordinates."""
+    def extremum(self, low: float, high: float, sign: float) -> CurvePoint:
+        """Return the point of largest ``sign·α`` between two coordinates.
+
+        At an extremum an error of 1e-4 in the coordinate is one of 1e-8 in ``α``.
+        """
         from scipy import optimize
 
         found = optimize.minimize_scalar(
             lambda x: -sign * math.log(self.at(float(x)).alpha),
             bounds=(low, high),
             method="bounded",
-            options={"xatol": tolerance},
+            options={"xatol": 1e-4},
         )
         return self.at(float(found.x))
 
@@ -154,7 +172,7 @@ class Curve:
 
         if gap(low) == 0.0:
             return self.at(low)
-        return self.at(float(optimize.brentq(gap, low, high, xtol=1e-13, rtol=1e-14)))
+        return self.at(float(optimize.brentq(gap, low, high, xtol=self.channel.accuracy)))
 
 
 def stable_points(curve: Curve, alpha: float) -> list[CurvePoint]:
@@ -166,6 +184,8 @@ def stable_points(curve: Curve, alpha: float) -> list[CurvePoint]:
     noise = curve.channel.task.noise
     end = furthest(alpha, noise)
     start = min(_first_value(curve, alpha), end)
+    while curve.at(start).alpha > alpha:  # a sampled map is monotone up to its error only
+        start -= _STRIDE
     path = turning_points(curve, curve.walk(start, end), alpha)
     found = [
         curve.crossing(alpha, before.x, after.x)
@@ -183,14 +203,14 @@ def furthest(alpha: float, noise: float) -> float:
     ``s²M_v <= 1`` gives ``α >= q_v + q̂_v·Δ²``, an equation of second degree for the bound.
     """
     if noise == 0.0 and alpha >= 1.0:
-        return _FAR
+        return FAR
     b = 1.0 + noise**2 - alpha
-    root = math.sqrt(b * b + 4.0 * alpha * noise**2)
+    root = math.hypot(b, 2.0 * math.sqrt(alpha) * noise)
     # of the two forms of the positive root, the one without cancellation
     value = 2.0 * alpha / (b + root) if b > 0.0 else (root - b) / (2.0 * noise**2)
     # without noise the perfect branch takes over where the curve itself has settled
     far = math.log(value) + 1e-9
-    return min(far, _FAR) if noise == 0.0 else far
+    return min(far, FAR) if noise == 0.0 else far
 
 
 def _first_value(curve: Curve, alpha: float) -> float:
@@ -213,7 +233,7 @@ def turning_points(
         bottom = here.alpha <= min(before.alpha, after.alpha)
         near = alpha is None or 0.9 < here.alpha / alpha < 1.1
         if (top or bottom) and near:
-            turn = curve.extremum(before.x, after.x, 1.0 if top else -1.0, 1e-6)
+            turn = curve.extremum(before.x, after.x, 1.0 if top else -1.0)
             out += sorted((here, turn), key=lambda point: point.x)
         else:
             out.append(here)

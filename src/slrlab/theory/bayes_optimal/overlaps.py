@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from slrlab.model.lengths import FloatArray
+
 
 @dataclass(frozen=True)
 class Overlaps:
@@ -61,3 +63,21 @@ class ChannelMoments:
     key: float
     value: float
     log_z: float
+
+
+@dataclass(frozen=True)
+class Scatter:
+    """Sampled moments, an array over independent scrambles each.
+
+    ``confusion`` is ``1 − E Σ π_ℓ(ω_χ)²``, the others are those of `ChannelMoments`.
+    """
+
+    key: FloatArray
+    value: FloatArray
+    log_z: FloatArray
+    confusion: FloatArray
+
+    def mean(self) -> ChannelMoments:
+        """Return the average over scrambles."""
+        key, value, log_z = (float(part.mean()) for part in (self.key, self.value, self.log_z))
+        return ChannelMoments(key, value, log_z)

@@ -23,6 +23,7 @@ from slrlab.model.tasks import SpikedSLR
 from slrlab.numerics.lognormal import LognormalTable
 from slrlab.numerics.simplex import STEP, log_expectation
 from slrlab.theory.bayes_optimal.overlaps import ChannelMoments, Overlaps
+from slrlab.theory.bayes_risk import bayes_risk
 from slrlab.theory.moments.nodes import laplace_step
 
 _DEPTH = 31.0  # integrands are followed down to e^{−31}
@@ -104,6 +105,7 @@ class SpikedChannel:
 
     task: SpikedSLR
     level: float = 1.0
+    accuracy: float = 1e-11
 
     def moments(self, overlaps: Overlaps) -> ChannelMoments:
         """Return ``M_k``, ``s²M_v`` and ``E log Z``."""
@@ -114,6 +116,13 @@ class SpikedChannel:
             return ChannelMoments(nu, 1.0, self._relevant_log_z(a, s))
         first, _, value, confusion = self._integrals(overlaps, a, s)
         return ChannelMoments(nu * first, value, self._relevant_log_z(a, s) + confusion)
+
+    def confusion(self, overlaps: Overlaps) -> float:
+        """Return the noiseless Bayes risk at signal ``ν·q_k``: what ``ω_χ`` leaves open."""
+        return bayes_risk(SpikedSLR(self.task.signal * overlaps.q_k, self.task.length)).risk
+
+    def scatter(self, overlaps: Overlaps) -> None:
+        """Return nothing: a quadrature has no scatter."""
 
     def place_defect(self, overlaps: Overlaps) -> float:
         """Return ``|E P_ε + E(1 − P_ε) − 1|``, two different integrals: a check of both."""
