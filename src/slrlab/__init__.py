@@ -25,6 +25,12 @@ from slrlab.model.tasks import (
     make_task,
     register_task,
 )
+from slrlab.theory.bayes_optimal import (
+    BayesOptimal,
+    BayesThresholds,
+    bayes_optimal,
+    bayes_thresholds,
+)
 from slrlab.theory.bayes_risk import BayesRisk, bayes_risk
 from slrlab.theory.population import (
     PopulationRisk,
@@ -38,7 +44,9 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Activation",
+    "BayesOptimal",
     "BayesRisk",
+    "BayesThresholds",
     "ComputationError",
     "Elementwise",
     "Estimate",
@@ -57,7 +65,9 @@ __all__ = [
     "Status",
     "Task",
     "TiltedTask",
+    "bayes_optimal",
     "bayes_risk",
+    "bayes_thresholds",
     "make_activation",
     "make_task",
     "minimal_risk",

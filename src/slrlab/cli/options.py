@@ -46,6 +46,9 @@ BiasOption = Annotated[
         "--bias", help="Bias added to the scores: a number, or optimal.", metavar="c|optimal"
     ),
 ]
+AlphaOption = Annotated[
+    str | None, typer.Option("--alpha", help="Samples per dimension, N/D > 0.", metavar="α")
+]
 JsonOption = Annotated[
     bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else.")
 ]

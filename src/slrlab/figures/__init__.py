@@ -12,7 +12,11 @@ from types import ModuleType
 from slrlab import _checks
 from slrlab.experiments.parallel import Report
 
-FIGURES = {"2": "slrlab.figures.figure2", "length": "slrlab.figures.length"}
+FIGURES = {
+    "2": "slrlab.figures.figure2",
+    "length": "slrlab.figures.length",
+    "phases": "slrlab.figures.hard_phase",
+}
 PROFILES = ("toy", "quick", "full")
 
 

@@ -82,11 +82,11 @@ def _decays(log_t: FloatArray) -> FloatArray:
 def _slim_averages(
     width: float, low: float, high: float, step: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    x = np.arange(low, high + step, step)
+    x = np.arange(low, high + step, step, dtype=np.float64)
     nodes, weights = _HERMITE
     used = weights > 1e-17 * weights.max() if width > 0.0 else np.abs(nodes) == np.abs(nodes).min()
     law = weights[used] / weights[used].sum()
-    sums = _decays(x[:, None] + width * nodes[used]) @ law
+    sums = np.asarray(_decays(x[:, None] + width * nodes[used]) @ law)
     return x, sums[0], sums[1:]
 
 
@@ -106,7 +106,7 @@ def _wide_averages(
     for sheet, function in zip(sums, _decays(grid), strict=True):
         for phase in range(phases):
             sheet[phase::phases] = np.correlate(function[phase::phases], law, "valid")
-    return low + step * np.arange(count), sums[0], sums[1:]
+    return np.asarray(low + step * np.arange(count), dtype=np.float64), sums[0], sums[1:]
 
 
 def _taylor(missing: FloatArray, powers: FloatArray) -> FloatArray:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Protocol
 
 from slrlab.model.tasks import Task
@@ -22,7 +23,7 @@ from slrlab.theory.bayes_optimal.overlaps import (
 )
 
 _STRIDE = 0.4  # first step of a walk in log q̂_v; spinodals are smooth on the scale 1
-FAR = 14.0  # log q̂_v at which the noiseless curve has settled on α = 1 + C√(1−q_v)
+FAR = 20.0  # log q̂_v at which the noiseless curve has settled on α = 1 + C√(1−q_v)
 
 
 class Channel(Protocol):
@@ -189,7 +190,7 @@ def stable_points(curve: Curve, alpha: float) -> list[CurvePoint]:
     path = turning_points(curve, curve.walk(start, end), alpha)
     found = [
         curve.crossing(alpha, before.x, after.x)
-        for before, after in zip(path[:-1], path[1:], strict=True)
+        for before, after in pairwise(path)
         if before.alpha <= alpha < after.alpha
     ]
     if noise == 0.0 and alpha > 1.0:

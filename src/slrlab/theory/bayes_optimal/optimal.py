@@ -100,12 +100,11 @@ def bayes_optimal(
     >>> from slrlab import SpikedSLR, bayes_optimal
     >>> result = bayes_optimal(SpikedSLR(signal=2.0, length=3), alpha=1.1)
     >>> print(f"{result.risk_it:.6f} {result.risk_amp:.6f} {result.hard}")
-    0.464034 0.750266 True
+    0.427498 0.631409 True
     """
     samples = _checks.positive(alpha, "alpha")
     accuracy = _checks.positive(tolerance, "tolerance")
-    known = place_is_known(task)
-    if known:
+    if place_is_known(task):
         return _known_place(task, samples)
     coarse, fine = channels(task)
     curve = Curve(coarse)

@@ -73,7 +73,7 @@ def refine(coarse: Channel, fine: Channel, start: CurvePoint, alpha: float) -> B
         beside[column] += _NUDGE
         moved = _log_map(coarse, _moved(start.hats, free, beside), free, alpha)
         slopes[:, column] = (moved - base) / _NUDGE
-    inverse = np.linalg.inv(np.eye(len(free)) - slopes)
+    inverse = np.asarray(np.linalg.inv(np.eye(len(free)) - slopes), dtype=float)
     hats, settled, steps = start.hats, not free, 0
     while not settled and steps < 12:
         move = inverse @ (_log_map(fine, hats, free, alpha) - here)
@@ -90,7 +90,7 @@ def refine(coarse: Channel, fine: Channel, start: CurvePoint, alpha: float) -> B
 
 
 def _logs(hats: HattedOverlaps, free: list[str]) -> FloatArray:
-    return np.log(np.array([getattr(hats, name) for name in free]))
+    return np.array([math.log(getattr(hats, name)) for name in free])
 
 
 def _moved(hats: HattedOverlaps, free: list[str], logs: FloatArray) -> HattedOverlaps:

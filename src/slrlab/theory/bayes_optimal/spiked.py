@@ -33,6 +33,7 @@ _LABEL_STEP = 0.36
 _R_STEP = 0.14  # the step of K_0(u − r²/2) at r = √(2u) has width 1/r, but a share e^{−u}
 _NARROW = 0.04  # √q_v/s below which a few Gauss–Hermite nodes in ω_z do
 _CERTAIN = 20.0  # a beyond which the place is known up to e^{−a²/4}
+_NEGLIGIBLE = 2500.0  # signal beyond which the Bayes risk, e^{−ν/4}, is below 1e-250
 _HERMITE = np.polynomial.hermite_e.hermegauss(10)
 
 
@@ -119,7 +120,10 @@ class SpikedChannel:
 
     def confusion(self, overlaps: Overlaps) -> float:
         """Return the noiseless Bayes risk at signal ``ν·q_k``: what ``ω_χ`` leaves open."""
-        return bayes_risk(SpikedSLR(self.task.signal * overlaps.q_k, self.task.length)).risk
+        signal = self.task.signal * overlaps.q_k
+        if signal > _NEGLIGIBLE:
+            return 0.0
+        return bayes_risk(SpikedSLR(signal, self.task.length)).risk
 
     def scatter(self, overlaps: Overlaps) -> None:
         """Return nothing: a quadrature has no scatter."""

@@ -79,7 +79,7 @@ def bayes_thresholds(task: Task) -> BayesThresholds:
     coarse, _ = channels(task)
     curve = Curve(MaxChannel(task) if isinstance(task, MaxSLR) else coarse)
     start = -3.0 - math.log(task.length.longest)
-    end = FAR if task.noise == 0.0 else max(FAR / 2.0, 4.0 - 2.0 * math.log(task.noise))
+    end = FAR if task.noise == 0.0 else max(7.0, 4.0 - 2.0 * math.log(task.noise))
     path = turning_points(curve, curve.walk(start, end))
     jump = _widest_jump(path, task.noise)
     if jump is None:
@@ -88,7 +88,8 @@ def bayes_thresholds(task: Task) -> BayesThresholds:
     top, bottom = jump
     alpha_alg, error, steps = _fine_alpha(task, top)
     if bottom is None:
-        alphas = (1.0, max(1.0, alpha_alg), 1.0)
+        # at a large signal the gap closes like e^{−ν/2}, soon below rounding
+        alphas = (1.0, alpha_alg if alpha_alg - 1.0 > error else 1.0, 1.0)
     else:
         alphas = (_crossover(curve, path, top, bottom), alpha_alg, bottom.alpha)
     return _result(task, alphas, error, _status(task, alpha_alg, error), curve.steps + steps)
