@@ -150,6 +150,6 @@ def _draw_noisy(axes: Axes, noisy: pd.DataFrame) -> None:
     around = np.concatenate([kept["signal"], kept["signal"][::-1]])
     edge = np.concatenate([kept["alpha_it"], kept["alpha_alg"][::-1]])
     label = f"hard with label noise {NOISE:g}"
-    outline = {"facecolor": "none", "edgecolor": "0.4", "hatch": "////", "linewidth": 0.8}
-    axes.fill(around, edge, label=label, **outline)
+    (area,) = axes.fill(around, edge, label=label)
+    area.set(facecolor="none", edgecolor="0.4", hatch="////", linewidth=0.8)
     axes.legend(fontsize=8, loc="upper right")

@@ -22,7 +22,7 @@ from slrlab.theory.bayes_optimal.overlaps import (
     Scatter,
 )
 
-_STRIDE = 0.4  # first step of a walk in log q̂_v; spinodals are smooth on the scale 1
+_STRIDES = ((3.0, 0.4), (8.0, 1.0), (math.inf, 2.0))  # of a walk in log q̂_v, up to each end
 FAR = 20.0  # log q̂_v at which the noiseless curve has settled on α = 1 + C√(1−q_v)
 
 
@@ -145,7 +145,8 @@ class Curve:
         """Return points from ``start`` to ``end``, closest where spinodals may be."""
         out, x = [self.at(start)], start
         while x < end:
-            x = min(end, x + (_STRIDE if x < 3.0 else 2.5 * _STRIDE))
+            stride = next(step for limit, step in _STRIDES if x < limit)
+            x = min(end, x + stride)
             out.append(self.at(x))
         return out
 
@@ -165,8 +166,12 @@ class Curve:
         return self.at(float(found.x))
 
     def crossing(self, alpha: float, low: float, high: float) -> CurvePoint:
-        """Return the fixed point of this ``alpha`` between two points on either side of it."""
+        """Return the fixed point of this ``alpha`` on a stretch along which ``α`` grows."""
         from scipy import optimize
+
+        for x, point in self.points.items():
+            if low < x < high:
+                low, high = (x, high) if point.alpha <= alpha else (low, x)
 
         def gap(x: float) -> float:
             return math.log(self.at(x).alpha / alpha)
@@ -186,16 +191,16 @@ def stable_points(curve: Curve, alpha: float) -> list[CurvePoint]:
     end = furthest(alpha, noise)
     start = min(_first_value(curve, alpha), end)
     while curve.at(start).alpha > alpha:  # a sampled map is monotone up to its error only
-        start -= _STRIDE
+        start -= _STRIDES[0][1]
     path = turning_points(curve, curve.walk(start, end), alpha)
     found = [
         curve.crossing(alpha, before.x, after.x)
         for before, after in pairwise(path)
         if before.alpha <= alpha < after.alpha
     ]
-    if noise == 0.0 and alpha > 1.0:
+    if noise == 0.0 and (alpha > 1.0 or (alpha == 1.0 and not found)):
         found.append(curve.perfect(alpha))
-    return found
+    return found or path[-1:]  # the bound itself, where the place is known up to rounding
 
 
 def furthest(alpha: float, noise: float) -> float:
@@ -209,9 +214,7 @@ def furthest(alpha: float, noise: float) -> float:
     root = math.hypot(b, 2.0 * math.sqrt(alpha) * noise)
     # of the two forms of the positive root, the one without cancellation
     value = 2.0 * alpha / (b + root) if b > 0.0 else (root - b) / (2.0 * noise**2)
-    # without noise the perfect branch takes over where the curve itself has settled
-    far = math.log(value) + 1e-9
-    return min(far, FAR) if noise == 0.0 else far
+    return math.log(value) + 1e-9
 
 
 def _first_value(curve: Curve, alpha: float) -> float:

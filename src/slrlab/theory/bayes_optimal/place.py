@@ -19,7 +19,7 @@ from slrlab.model.lengths import FloatArray
 from slrlab.numerics.lognormal import LognormalTable
 
 _TABLE_STEP = 0.004  # linear interpolation: error step²/8
-_RULE = 0.62  # step of the rule in w, in widths of the race: error about 1e-7
+_RULE = 0.5  # step of the rule in w, in widths of the race: error below 1e-6
 _ROUGH = 1e-300
 
 

@@ -56,7 +56,8 @@ def channels(task: Task) -> tuple[Channel, Channel]:
         If the task is neither spiked-SLR nor max-SLR.
     """
     if isinstance(task, SpikedSLR):
-        return SpikedChannel(task, _LEVELS[0]), SpikedChannel(task, _LEVELS[1])
+        # the walk need not be accurate: Newton's method ends on both grids
+        return SpikedChannel(task, _LEVELS[0], accuracy=1e-6), SpikedChannel(task, _LEVELS[1])
     if isinstance(task, MaxSLR):
         return MaxChannel(task, _SIZES[0]), MaxChannel(task, _SIZES[1])
     raise TypeError(f"task must be a SpikedSLR or a MaxSLR, got {type(task).__name__}")
@@ -74,19 +75,34 @@ def refine(coarse: Channel, fine: Channel, start: CurvePoint, alpha: float) -> B
         moved = _log_map(coarse, _moved(start.hats, free, beside), free, alpha)
         slopes[:, column] = (moved - base) / _NUDGE
     inverse = np.asarray(np.linalg.inv(np.eye(len(free)) - slopes), dtype=float)
-    hats, settled, steps = start.hats, not free, 0
-    while not settled and steps < 12:
-        move = inverse @ (_log_map(fine, hats, free, alpha) - here)
-        steps += 1
-        here = here + np.clip(move, -1.0, 1.0)
-        hats = _moved(hats, free, here)
-        settled = bool(np.abs(move).max() < fine.accuracy)
+    hats, settled, steps = _newton(fine, start.hats, free, alpha, inverse)
     point = CurvePoint(hats, fine.moments(hats.overlaps()), alpha)
     risk = _risk(fine, hats)
     error = _sampling_error(coarse, fine, point, free, inverse)
     if error is None:
-        error = abs(risk - _risk(coarse, start.hats)) + 1e-14 * risk
+        other, agreed, _ = _newton(coarse, start.hats, free, alpha, inverse, fine.accuracy)
+        settled = settled and agreed
+        error = abs(risk - _risk(coarse, other)) + 1e-14 * risk
     return Branch(point, risk, error, settled, steps + 1)
+
+
+def _newton(
+    channel: Channel,
+    hats: HattedOverlaps,
+    free: list[str],
+    alpha: float,
+    inverse: FloatArray,
+    accuracy: float | None = None,
+) -> tuple[HattedOverlaps, bool, int]:
+    """Return the fixed point, whether the steps settled, and their number."""
+    here, settled, steps = _logs(hats, free), not free, 0
+    while not settled and steps < 12:
+        move = inverse @ (_log_map(channel, hats, free, alpha) - here)
+        steps += 1
+        here = here + np.clip(move, -1.0, 1.0)
+        hats = _moved(hats, free, here)
+        settled = bool(np.abs(move).max() < (accuracy or channel.accuracy))
+    return hats, settled, steps
 
 
 def _logs(hats: HattedOverlaps, free: list[str]) -> FloatArray:

@@ -14,13 +14,14 @@ import numpy as np
 
 from slrlab._result import Result, Status
 from slrlab.model.lengths import LengthLaw
-from slrlab.model.tasks import MaxSLR, Task
-from slrlab.theory.bayes_optimal.curve import FAR, Curve, CurvePoint, turning_points
+from slrlab.model.tasks import MaxSLR, SpikedSLR, Task
+from slrlab.theory.bayes_optimal.curve import FAR, Channel, Curve, CurvePoint, turning_points
 from slrlab.theory.bayes_optimal.optimal import place_is_known
-from slrlab.theory.bayes_optimal.refine import channels
 from slrlab.theory.bayes_optimal.selected import MaxChannel
+from slrlab.theory.bayes_optimal.spiked import SpikedChannel
 
-_SEEDS = range(1, 9)
+_SEEDS = range(1, 9)  # of the samples that tell the error of the first
+_FINER = 1.35
 
 
 @dataclass(frozen=True)
@@ -76,8 +77,8 @@ def bayes_thresholds(task: Task) -> BayesThresholds:
     if place_is_known(task):
         only = 1.0 if task.noise == 0.0 else math.inf
         return _result(task, (only, only, only), 0.0, Status.LIMIT, 0)
-    coarse, _ = channels(task)
-    curve = Curve(MaxChannel(task) if isinstance(task, MaxSLR) else coarse)
+    first, *others = _channels(task)
+    curve = Curve(first)
     start = -3.0 - math.log(task.length.longest)
     end = FAR if task.noise == 0.0 else max(7.0, 4.0 - 2.0 * math.log(task.noise))
     path = turning_points(curve, curve.walk(start, end))
@@ -86,13 +87,22 @@ def bayes_thresholds(task: Task) -> BayesThresholds:
         status = Status.SAMPLED if isinstance(task, MaxSLR) else Status.CONVERGED
         return _result(task, (math.inf,) * 3, 0.0, status, curve.steps)
     top, bottom = jump
-    alpha_alg, error, steps = _fine_alpha(task, top)
+    alpha_alg, error, steps = _fine_alpha(others, top)
     if bottom is None:
         # at a large signal the gap closes like e^{−ν/2}, soon below rounding
         alphas = (1.0, alpha_alg if alpha_alg - 1.0 > error else 1.0, 1.0)
     else:
         alphas = (_crossover(curve, path, top, bottom), alpha_alg, bottom.alpha)
     return _result(task, alphas, error, _status(task, alpha_alg, error), curve.steps + steps)
+
+
+def _channels(task: Task) -> list[Channel]:
+    """Return the channel to walk with, then those that tell its error."""
+    if isinstance(task, MaxSLR):
+        return [MaxChannel(task), *(MaxChannel(task, seed=seed) for seed in _SEEDS)]
+    if isinstance(task, SpikedSLR):
+        return [SpikedChannel(task), SpikedChannel(task, _FINER)]
+    raise TypeError(f"task must be a SpikedSLR or a MaxSLR, got {type(task).__name__}")
 
 
 def _widest_jump(
@@ -118,16 +128,14 @@ def _widest_jump(
     return best if best and best[0].alpha > best[1].alpha * (1.0 + 1e-8) else None
 
 
-def _fine_alpha(task: Task, top: CurvePoint) -> tuple[float, float, int]:
+def _fine_alpha(channels: Sequence[Channel], top: CurvePoint) -> tuple[float, float, int]:
     """Return ``α`` of the spinodal on other grids or samples; its place matters to second order."""
-    if isinstance(task, MaxSLR):
-        curves = [Curve(MaxChannel(task, 11, seed)) for seed in _SEEDS]
-        alphas = np.array([curve.at(top.x).alpha for curve in curves])
-        error = float(alphas.std(ddof=1) / math.sqrt(alphas.size))
-        return float(alphas.mean()), error, sum(curve.steps for curve in curves)
-    curve = Curve(channels(task)[1])
-    alpha = curve.at(top.x).alpha
-    return alpha, abs(alpha - top.alpha) + 1e-9 * alpha, curve.steps
+    curves = [Curve(channel) for channel in channels]
+    alphas = np.array([curve.at(top.x).alpha for curve in curves])
+    alpha, steps = float(alphas.mean()), sum(curve.steps for curve in curves)
+    if alphas.size > 1:
+        return alpha, float(alphas.std(ddof=1) / math.sqrt(alphas.size)), steps
+    return alpha, abs(alpha - top.alpha) + 1e-9 * alpha, steps
 
 
 def _crossover(
