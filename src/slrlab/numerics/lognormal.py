@@ -33,7 +33,7 @@ class LognormalTable:
     start, step
         The grid of ``x``.
     coefficients
-        Taylor coefficients, of shape ``(3, grid, order + 1)``.
+        Taylor coefficients, of shape ``(3, order + 1, grid)``.
     """
 
     start: float
@@ -54,15 +54,15 @@ class LognormalTable:
     def __call__(self, x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the three averages at ``x``; outside the grid, those at its nearer end."""
         place = (x - self.start) * (1.0 / self.step)
-        place = np.clip(place, 0.0, self.coefficients.shape[1] - 1.0)
+        place = np.clip(place, 0.0, self.coefficients.shape[2] - 1.0)
         index = np.rint(place).astype(np.intp)
         offset = (place - index) * self.step
         found = []
         for table in self.coefficients:
-            rows = table[index]
-            value = rows[..., _ORDER]
-            for power in range(_ORDER - 1, -1, -1):
-                value = value * offset + rows[..., power]
+            value = table[_ORDER].take(index)
+            for row in table[_ORDER - 1 :: -1]:
+                value *= offset
+                value += row.take(index)
             found.append(value)
         return found[0], found[1], found[2]
 
@@ -114,13 +114,13 @@ def _taylor(missing: FloatArray, powers: FloatArray) -> FloatArray:
     # a function Σ c_j·E[Tʲe^{−T}] is its row of c; the derivative acts on rows
     size = powers.shape[0]
     derivative = np.diag(np.arange(1.0, size + 1.0)) - np.diag(np.ones(size - 1), 1)
-    out = np.empty((3, missing.size, _ORDER + 1))
+    out = np.empty((3, _ORDER + 1, missing.size))
     for which in range(3):
         row = np.eye(size)[max(which - 1, 0)]
         for power in range(_ORDER + 1):
             if which == 0 and power == 0:
-                out[0, :, 0] = missing  # its derivative is E[Te^{−T}] itself
+                out[0, 0] = missing  # its derivative is E[Te^{−T}] itself
                 continue
-            out[which, :, power] = (row @ powers) / math.factorial(power)
+            out[which, power] = (row @ powers) / math.factorial(power)
             row = row @ derivative
     return out
