@@ -88,6 +88,7 @@ class Curve:
 
     channel: Channel
     steps: int = 0
+    settled: bool = True
     last_key: float = 0.0
     points: dict[float, CurvePoint] = field(default_factory=dict)
 
@@ -130,6 +131,8 @@ class Curve:
             # a plain step moves by ``gap``; the secant is trusted to be a moderate multiple
             step = gap / -slope if slope < -0.2 else gap
             key += math.copysign(min(abs(step), 3.0), gap)
+        else:
+            self.settled = False
         self.last_key = key
         return CurvePoint(hats, found, alpha)
 

@@ -84,8 +84,7 @@ def bayes_thresholds(task: Task) -> BayesThresholds:
     path = turning_points(curve, curve.walk(start, end))
     jump = _widest_jump(path, task.noise)
     if jump is None:
-        status = Status.SAMPLED if isinstance(task, MaxSLR) else Status.CONVERGED
-        return _result(task, (math.inf,) * 3, 0.0, status, curve.steps)
+        return _result(task, (math.inf,) * 3, 0.0, _status(curve, math.inf, 0.0), curve.steps)
     top, bottom = jump
     alpha_alg, error, steps = _fine_alpha(others, top)
     if bottom is None:
@@ -93,7 +92,7 @@ def bayes_thresholds(task: Task) -> BayesThresholds:
         alphas = (1.0, alpha_alg if alpha_alg - 1.0 > error else 1.0, 1.0)
     else:
         alphas = (_crossover(curve, path, top, bottom), alpha_alg, bottom.alpha)
-    return _result(task, alphas, error, _status(task, alpha_alg, error), curve.steps + steps)
+    return _result(task, alphas, error, _status(curve, alpha_alg, error), curve.steps + steps)
 
 
 def _channels(task: Task) -> list[Channel]:
@@ -101,7 +100,7 @@ def _channels(task: Task) -> list[Channel]:
     if isinstance(task, MaxSLR):
         return [MaxChannel(task), *(MaxChannel(task, seed=seed) for seed in _SEEDS)]
     if isinstance(task, SpikedSLR):
-        return [SpikedChannel(task), SpikedChannel(task, _FINER)]
+        return [SpikedChannel(task, level, accuracy=1e-9) for level in (1.0, _FINER)]
     raise TypeError(f"task must be a SpikedSLR or a MaxSLR, got {type(task).__name__}")
 
 
@@ -159,8 +158,10 @@ def _crossover(
     return alpha
 
 
-def _status(task: Task, alpha: float, error: float) -> Status:
-    if isinstance(task, MaxSLR):
+def _status(curve: Curve, alpha: float, error: float) -> Status:
+    if not curve.settled:
+        return Status.INACCURATE
+    if isinstance(curve.channel.task, MaxSLR):
         return Status.SAMPLED
     return Status.CONVERGED if error < 1e-7 * alpha else Status.INACCURATE
 
