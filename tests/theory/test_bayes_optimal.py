@@ -21,6 +21,7 @@ from slrlab import (
 from slrlab.theory.bayes_optimal.curve import Curve, stable_points
 from slrlab.theory.bayes_optimal.overlaps import HattedOverlaps, Overlaps
 from slrlab.theory.bayes_optimal.place import Race, log_derivatives
+from slrlab.theory.bayes_optimal.refine import refine
 from slrlab.theory.bayes_optimal.selected import MaxChannel
 from slrlab.theory.bayes_optimal.spiked import SpikedChannel
 
@@ -300,6 +301,18 @@ def test_max_amp_branch_is_where_plain_iteration_ends():
     low = _iterate(channel, 2.0, close=1e-8).overlaps()
     assert point.overlaps.q_v == pytest.approx(low.q_v, abs=1e-5)
     assert point.overlaps.q_k == pytest.approx(low.q_k, abs=1e-5)
+
+
+def test_the_standard_error_of_a_sampled_risk_is_honest():
+    """The scatter over independent samples is what each sample claims."""
+    task, alpha = MaxSLR(2.0, 2, 0.3), 2.0
+    coarse = MaxChannel(task, 8)
+    (start,) = stable_points(Curve(coarse), alpha)
+    found = [refine(coarse, MaxChannel(task, 8, seed), start, alpha) for seed in range(1, 11)]
+    scatter = np.std([branch.risk for branch in found], ddof=1)
+    claimed = np.mean([branch.error for branch in found])
+    assert 0.5 < scatter / claimed < 2.0
+    assert all(branch.settled for branch in found)
 
 
 def test_the_optimal_branch_has_the_larger_free_entropy():
