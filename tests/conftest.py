@@ -14,9 +14,23 @@ settings.load_profile("slrlab")
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "reference"
 
 
-@pytest.fixture(scope="session")
-def population_reference():
-    path = SHARED / "population.json"
+def _reference(name):
+    path = SHARED / name
     if not path.exists():
         pytest.skip("reference numbers are not beside this checkout")
     return json.loads(path.read_text())["cases"]
+
+
+@pytest.fixture(scope="session")
+def population_reference():
+    return _reference("population.json")
+
+
+@pytest.fixture(scope="session")
+def bayes_reference():
+    return _reference("bayes.json")
+
+
+@pytest.fixture(scope="session")
+def erm_reference():
+    return _reference("erm.json")

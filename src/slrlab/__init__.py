@@ -25,6 +25,12 @@ from slrlab.model.tasks import (
     make_task,
     register_task,
 )
+from slrlab.theory.bayes_optimal import (
+    BayesOptimal,
+    BayesThresholds,
+    bayes_optimal,
+    bayes_thresholds,
+)
 from slrlab.theory.bayes_risk import BayesRisk, bayes_risk
 from slrlab.theory.erm import (
     ErmBranch,
@@ -48,7 +54,9 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Activation",
+    "BayesOptimal",
     "BayesRisk",
+    "BayesThresholds",
     "ComputationError",
     "Elementwise",
     "ErmBranch",
@@ -71,7 +79,9 @@ __all__ = [
     "Status",
     "Task",
     "TiltedTask",
+    "bayes_optimal",
     "bayes_risk",
+    "bayes_thresholds",
     "erm_theory",
     "large_alpha",
     "make_activation",

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from slrlab import SpikedSLR, make_task, minimal_risk
+from slrlab import SpikedSLR, bayes_optimal, make_task, minimal_risk
 from slrlab.cli.main import main
 
 KEYS = {"risk", "bayes_risk", "m_k", "m_v", "A", "B", "error", "status"}
@@ -86,6 +86,49 @@ def test_the_same_text_from_python(capsys):
     assert err == f"slrlab: {raised.value}\n"
 
 
+def test_bayes_json_is_one_object_with_the_contract_keys(capsys):
+    arguments = ["bayes", "--signal", "2", "--length", "3", "--alpha", "1.1", "--json"]
+    code, out, err = run(capsys, *arguments)
+    assert code == 0
+    assert err == ""
+    found = json.loads(out, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+    overlaps = {"q_k", "q_v", "q_k_it", "q_v_it"}
+    assert set(found) >= {"risk_it", "risk_amp", "free_entropy", "hard", "status"} | overlaps
+    assert found["hard"] is True
+    assert found["free_entropy"] == "inf"
+    assert found["risk_it"] == bayes_optimal(SpikedSLR(2.0, 3), alpha=1.1).risk_it
+
+
+def test_bayes_thresholds_and_tables(capsys):
+    found = json.loads(run(capsys, "bayes", "--thresholds", "--json")[1])
+    assert found["alpha_it"] == 1.0
+    assert found["alpha_alg"] == pytest.approx(1.240964, abs=1e-6)
+    assert found["hard_phase"] is True
+    code, out, _ = run(capsys, "bayes", "--length", "1", "--noise", "0.5", "--alpha", "2")
+    assert code == 0
+    assert "risk_amp" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "alpha must be a finite number > 0, got nothing"),
+        (["--alpha", "0"], "alpha must be a finite number > 0, got 0.0"),
+        (["--alpha", "nan"], "alpha must be a finite number > 0, got nan"),
+        (["--alpha", "some"], "alpha must be a finite number > 0, got some"),
+        (["--alpha", "1", "--thresholds"], "alpha must be left out with --thresholds, got 1"),
+        (["--alpha", "1", "--task", "max", "--length", "65"], "length must be at most 64"),
+        (["--alpha", "1", "--noise", "-1"], "noise must be a finite number >= 0, got -1.0"),
+    ],
+)
+def test_bad_input_to_bayes(capsys, arguments, message):
+    code, out, err = run(capsys, "bayes", "--json", *arguments)
+    assert code == 2
+    assert out == ""
+    assert err.startswith(f"slrlab: {message}")
+    assert err.count("\n") == 1
+
+
 def test_claims(capsys):
     code, out, err = run(capsys, "claims", "C6", "--json")
     found = json.loads(out)
@@ -112,7 +155,7 @@ def test_figure(capsys, tmp_path):
     ]
     code, _, err = run(capsys, "figure", "9")
     assert code == 2
-    assert err == "slrlab: figure must be one of 2, length, got 9\n"
+    assert err == "slrlab: figure must be one of 2, 3, 6, length, phases, got 9\n"
     blocked = tmp_path / "file"
     blocked.write_text("")
     code, _, err = run(capsys, "figure", "length", "--profile", "toy", "--out", str(blocked))
@@ -120,7 +163,9 @@ def test_figure(capsys, tmp_path):
     assert "file" in err.lower()
 
 
-@pytest.mark.parametrize("command", [[], ["population"], ["claims"], ["figure"], ["reproduce"]])
+@pytest.mark.parametrize(
+    "command", [[], ["population"], ["bayes"], ["claims"], ["figure"], ["reproduce"]]
+)
 def test_help_teaches(capsys, command):
     code, out, _ = run(capsys, *command, "--help")
     assert code == 0

@@ -3,12 +3,12 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from slrlab.figures import FIGURES, figure_module, make_figure
+from slrlab.figures import FIGURES, figure_module, hard_phase, make_figure
 from slrlab.figures.report import reproduce_all
 from slrlab.figures.style import MARKS
 
 
-@pytest.fixture(scope="module", params=FIGURES)
+@pytest.fixture(scope="module", params=["2", "length"])
 def toy(request, tmp_path_factory):
     paths = make_figure(request.param, tmp_path_factory.mktemp("figure"), profile="toy")
     return request.param, paths
@@ -41,13 +41,36 @@ def test_the_picture_comes_from_the_table_alone(toy):
     assert module.TITLE
 
 
+def test_the_phases_are_filled_named_and_bounded(tmp_path):
+    paths = make_figure("phases", tmp_path, profile="toy")
+    frame = pd.read_csv(paths[0])
+    assert set(frame["panel"]) == {"risk", "signal", "length"}
+    assert (frame["status"] == "converged").all()
+    jumps = frame[(frame["panel"] != "risk") & (frame["noise"] == 0.0)]
+    assert (jumps["alpha_it"] == 1.0).all()
+    assert (jumps["alpha_alg"] > 1.0).all()
+    risks = frame[frame["panel"] == "risk"]
+    assert (risks["risk_amp"] >= risks["risk_it"] - 1e-12).all()
+    assert (risks["risk_it"] >= risks["bayes_risk"]).all()
+    drawn = hard_phase.draw(frame)
+    assert len(drawn.axes) == 3
+    for axes in drawn.axes:
+        assert axes.get_title()
+        assert {text.get_text() for text in axes.texts} == {"impossible", "hard", "easy"}
+        assert axes.get_legend()
+    picture = np.asarray(Image.open(paths[1]).convert("RGB"), dtype=int)
+    for color in (hard_phase.IMPOSSIBLE, hard_phase.HARD, hard_phase.EASY, hard_phase.AMP):
+        wanted = [int(color[i : i + 2], 16) for i in (1, 3, 5)]
+        assert (np.abs(picture - wanted).sum(axis=-1) < 6).sum() > 500
+
+
 def test_the_marks_differ_without_colour():
     shapes = {(mark.marker, str(mark.dashes)) for mark in MARKS.values()}
     assert len(shapes) == len(MARKS)
 
 
 def test_bad_names():
-    with pytest.raises(ValueError, match="figure must be one of 2, length, got 9"):
+    with pytest.raises(ValueError, match="figure must be one of 2, 3, 6, length, phases, got 9"):
         figure_module("9")
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -27,6 +27,9 @@ from slrlab.cli.options import (
     read_task,
     whole,
 )
+
+if TYPE_CHECKING:
+    from slrlab.theory.bayes_optimal import BayesOptimal, BayesThresholds
 
 app = typer.Typer(
     add_completion=False,
@@ -112,6 +115,45 @@ def population(
     else:
         rows = [(name, _shown(value)) for name, value in result.to_dict().items()]
         print_table("Population risk", ("quantity", "value"), rows)
+    if not result.status.usable:
+        raise typer.Exit(1)
+
+
+@app.command()
+def bayes(
+    task: TaskOption = "spiked",
+    signal: SignalOption = "2",
+    length: LengthOption = "3",
+    noise: NoiseOption = "0",
+    alpha: AlphaOption = None,
+    thresholds: Annotated[
+        bool, typer.Option("--thresholds", help="The thresholds in alpha instead of a risk.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Risk of the best predictor from N = alpha·D samples, and the risk that AMP reaches.
+
+    Example: slrlab bayes --signal 2 --length 3 --alpha 1.1
+    """
+    from slrlab.theory.bayes_optimal import bayes_optimal, bayes_thresholds
+
+    chosen = read_task(task, signal, length, noise)
+    if thresholds == (alpha is not None):
+        accepted = "left out with --thresholds" if thresholds else "a finite number > 0"
+        raise ValueError(f"alpha must be {accepted}, got {alpha or 'nothing'}")
+    result: BayesOptimal | BayesThresholds
+    with waiting(f"Bayes-optimal {chosen.name}-SLR"):
+        if alpha is None:
+            result = bayes_thresholds(chosen)
+        else:
+            samples = number(alpha, "alpha", "a finite number > 0")
+            result = bayes_optimal(chosen, alpha=samples)
+    if as_json:
+        print_json(result.to_dict())
+    else:
+        title = "Bayes-optimal thresholds" if thresholds else "Bayes-optimal risk"
+        rows = [(name, _shown(value)) for name, value in result.to_dict().items()]
+        print_table(title, ("quantity", "value"), rows)
     if not result.status.usable:
         raise typer.Exit(1)
 
@@ -243,7 +285,7 @@ def claims(
 
 @app.command()
 def figure(
-    name: Annotated[str, typer.Argument(help="2 or length.", metavar="NAME")],
+    name: Annotated[str, typer.Argument(help="2, 3, 6, length or phases.", metavar="NAME")],
     out: OutOption = Path("results"),
     profile: ProfileOption = "quick",
     as_json: JsonOption = False,

@@ -12,7 +12,13 @@ from types import ModuleType
 from slrlab import _checks
 from slrlab.experiments.parallel import Report
 
-FIGURES = {"2": "slrlab.figures.figure2", "length": "slrlab.figures.length"}
+FIGURES = {
+    "2": "slrlab.figures.figure2",
+    "3": "slrlab.figures.figure3",
+    "6": "slrlab.figures.figure6",
+    "length": "slrlab.figures.length",
+    "phases": "slrlab.figures.hard_phase",
+}
 PROFILES = ("toy", "quick", "full")
 
 

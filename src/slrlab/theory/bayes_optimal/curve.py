@@ -1,0 +1,247 @@
+r"""All fixed points of the state evolution lie on one curve; this module walks it.
+
+A fixed point satisfies ``q̂_k = α M_k`` and ``q̂_v = α M_v``. Dividing removes ``α``: for each
+``q_v`` the ratio ``q̂_k/q̂_v = M_k/M_v`` fixes ``q_k``, and ``α = q̂_v/M_v`` is read off. Where
+``α`` grows along the curve the fixed point is stable; its extrema are the spinodals. Nothing is
+iterated through a critical slowing down. The module knows the channel only as a function.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Protocol
+
+from slrlab.model.tasks import Task
+from slrlab.theory.bayes_optimal.overlaps import (
+    ChannelMoments,
+    HattedOverlaps,
+    Overlaps,
+    Scatter,
+)
+
+_STRIDES = ((3.0, 0.4), (8.0, 1.0), (math.inf, 2.0))  # of a walk in log q̂_v, up to each end
+FAR = 20.0  # log q̂_v at which the noiseless curve has settled on α = 1 + C√(1−q_v)
+
+
+class Channel(Protocol):
+    """What the labels say at given overlaps, for one task."""
+
+    @property
+    def task(self) -> Task: ...
+
+    @property
+    def accuracy(self) -> float:
+        """How closely, in ``log q̂``, it is worth solving for its fixed points."""
+        ...
+
+    def moments(self, overlaps: Overlaps) -> ChannelMoments: ...
+
+    def confusion(self, overlaps: Overlaps) -> float:
+        """Return ``1 − E Σ p_ℓ²``, ``p`` the posterior of the place given ``ω_χ`` alone."""
+        ...
+
+    def scatter(self, overlaps: Overlaps) -> Scatter | None:
+        """Return the moments scramble by scramble; None for a quadrature."""
+        ...
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """A fixed point: its hats, what the channel says there, and the ``alpha`` it belongs to."""
+
+    hats: HattedOverlaps
+    moments: ChannelMoments
+    alpha: float
+
+    @property
+    def x(self) -> float:
+        """The coordinate ``log q̂_v`` along the curve."""
+        return math.log(self.hats.v) if self.hats.v > 0.0 else -math.inf
+
+    @property
+    def overlaps(self) -> Overlaps:
+        """The overlaps ``q``."""
+        return self.hats.overlaps()
+
+    @property
+    def perfect(self) -> bool:
+        """Whether the values are known exactly."""
+        return math.isinf(self.hats.v)
+
+    @property
+    def free_entropy(self) -> float:
+        """``Φ = ½ Σ (q − log(1+q̂)) + α E log Z``; on the perfect branch ``inf``."""
+        if self.perfect:
+            return math.inf
+        # −½qq̂ + ½(q̂ − log(1+q̂)), and q̂ − qq̂ = q
+        q, hats = self.overlaps, self.hats
+        shape = q.q_k - math.log1p(hats.k) + q.q_v - math.log1p(hats.v)
+        return 0.5 * shape + self.alpha * self.moments.log_z
+
+
+@dataclass
+class Curve:
+    """The curve of fixed points of one channel; points already computed guide the next."""
+
+    channel: Channel
+    steps: int = 0
+    settled: bool = True
+    last_key: float = 0.0
+    points: dict[float, CurvePoint] = field(default_factory=dict)
+
+    def at(self, x: float) -> CurvePoint:
+        """Return the fixed point with ``log q̂_v = x``."""
+        known = self.points.get(x)
+        if known is not None:
+            return known
+        value = math.exp(x)
+        noise = self.channel.task.noise
+
+        def scale(found: ChannelMoments, q: Overlaps) -> float:
+            # q̂_v/M_v = q̂_v·s²/(s²M_v), and q̂_v(1−q_v) = q_v
+            return (q.q_v + value * noise**2) / found.value
+
+        point = self._solve(value, scale)
+        self.points[x] = point
+        return point
+
+    def perfect(self, alpha: float) -> CurvePoint:
+        """Return the fixed point of ``q_v = 1``, which exists without noise for ``alpha > 1``."""
+        return self._solve(math.inf, lambda found, q: alpha)
+
+    def _solve(
+        self, value: float, scale: Callable[[ChannelMoments, Overlaps], float]
+    ) -> CurvePoint:
+        """Solve ``q̂_k = α·M_k`` at given ``q̂_v``, by secants in ``log q̂_k``."""
+        key, before = self.last_key, None
+        for _ in range(60):
+            hats = HattedOverlaps(math.exp(key), value)
+            found, alpha = self._evaluate(hats, scale)
+            if found.key == 0.0:  # the inputs say nothing about the keys
+                hats = HattedOverlaps(0.0, value)
+                return CurvePoint(hats, *self._evaluate(hats, scale))
+            gap = math.log(alpha * found.key) - key
+            if abs(gap) < self.channel.accuracy:
+                break
+            slope = (gap - before[1]) / (key - before[0]) if before else -1.0
+            before = (key, gap)
+            # a plain step moves by ``gap``; the secant is trusted to be a moderate multiple
+            step = gap / -slope if slope < -0.2 else gap
+            key += math.copysign(min(abs(step), 3.0), gap)
+        else:
+            self.settled = False
+        self.last_key = key
+        return CurvePoint(hats, found, alpha)
+
+    def _evaluate(
+        self, hats: HattedOverlaps, scale: Callable[[ChannelMoments, Overlaps], float]
+    ) -> tuple[ChannelMoments, float]:
+        self.steps += 1
+        q = hats.overlaps()
+        found = self.channel.moments(q)
+        return found, scale(found, q)
+
+    def walk(self, start: float, end: float) -> list[CurvePoint]:
+        """Return points from ``start`` to ``end``, closest where spinodals may be."""
+        out, x = [self.at(start)], start
+        while x < end:
+            stride = next(step for limit, step in _STRIDES if x < limit)
+            x = min(end, x + stride)
+            out.append(self.at(x))
+        return out
+
+    def extremum(self, low: float, high: float, sign: float) -> CurvePoint:
+        """Return the point of largest ``sign·α`` between two coordinates.
+
+        At an extremum an error of 1e-4 in the coordinate is one of 1e-8 in ``α``.
+        """
+        from scipy import optimize
+
+        found = optimize.minimize_scalar(
+            lambda x: -sign * math.log(self.at(float(x)).alpha),
+            bounds=(low, high),
+            method="bounded",
+            options={"xatol": 1e-4},
+        )
+        return self.at(float(found.x))
+
+    def crossing(self, alpha: float, low: float, high: float) -> CurvePoint:
+        """Return the fixed point of this ``alpha`` on a stretch along which ``α`` grows."""
+        from scipy import optimize
+
+        for x, point in self.points.items():
+            if low < x < high:
+                low, high = (x, high) if point.alpha <= alpha else (low, x)
+
+        def gap(x: float) -> float:
+            return math.log(self.at(x).alpha / alpha)
+
+        if gap(low) == 0.0:
+            return self.at(low)
+        return self.at(float(optimize.brentq(gap, low, high, xtol=self.channel.accuracy)))
+
+
+def stable_points(curve: Curve, alpha: float) -> list[CurvePoint]:
+    """Return every stable fixed point at ``alpha``, from the least informed to the most.
+
+    The first is where the iteration from ``q = 0`` ends, because the map is monotone; the last
+    is where the iteration from ``q = 1`` ends.
+    """
+    noise = curve.channel.task.noise
+    end = furthest(alpha, noise)
+    start = min(_first_value(curve, alpha), end)
+    while curve.at(start).alpha > alpha:  # a sampled map is monotone up to its error only
+        start -= _STRIDES[0][1]
+    path = turning_points(curve, curve.walk(start, end), alpha)
+    found = [
+        curve.crossing(alpha, before.x, after.x)
+        for before, after in pairwise(path)
+        if before.alpha <= alpha < after.alpha
+    ]
+    if noise == 0.0 and (alpha > 1.0 or (alpha == 1.0 and not found)):
+        found.append(curve.perfect(alpha))
+    return found or path[-1:]  # the bound itself, where the place is known up to rounding
+
+
+def furthest(alpha: float, noise: float) -> float:
+    """Return ``log q̂_v`` beyond which no fixed point of this ``alpha`` lies.
+
+    ``s²M_v <= 1`` gives ``α >= q_v + q̂_v·Δ²``, an equation of second degree for the bound.
+    """
+    if noise == 0.0 and alpha >= 1.0:
+        return FAR
+    b = 1.0 + noise**2 - alpha
+    root = math.hypot(b, 2.0 * math.sqrt(alpha) * noise)
+    # of the two forms of the positive root, the one without cancellation
+    value = 2.0 * alpha / (b + root) if b > 0.0 else (root - b) / (2.0 * noise**2)
+    return math.log(value) + 1e-9
+
+
+def _first_value(curve: Curve, alpha: float) -> float:
+    """Return ``log q̂_v`` after one step of the iteration from ``q = 0``: a lower bound."""
+    curve.steps += 1
+    found = curve.channel.moments(Overlaps.at(0.0, 0.0))
+    return math.log(alpha * found.value / curve.channel.task.trivial_risk) - 1e-3
+
+
+def turning_points(
+    curve: Curve, path: list[CurvePoint], alpha: float | None = None
+) -> list[CurvePoint]:
+    """Return the path with its turning points inserted, so that ``α`` is monotone in between.
+
+    With ``alpha`` only those turns are located that may decide on which side of it they lie.
+    """
+    out = path[:1]
+    for before, here, after in zip(path[:-2], path[1:-1], path[2:], strict=True):
+        top = here.alpha >= max(before.alpha, after.alpha)
+        bottom = here.alpha <= min(before.alpha, after.alpha)
+        near = alpha is None or 0.9 < here.alpha / alpha < 1.1
+        if (top or bottom) and near:
+            turn = curve.extremum(before.x, after.x, 1.0 if top else -1.0)
+            out += sorted((here, turn), key=lambda point: point.x)
+        else:
+            out.append(here)
+    return [*out, *path[-1:]] if len(path) > 1 else out

@@ -1,0 +1,157 @@
+"""From a point of a coarse curve to a fixed point of a fine channel, its risk and its error.
+
+Newton's method with the Jacobian of the coarse map needs a handful of fine evaluations, however
+many the walk along the curve took. The same Jacobian carries the scatter of a sampled channel to
+its fixed point and to the risk.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from slrlab.model.lengths import FloatArray
+from slrlab.model.tasks import MaxSLR, SpikedSLR, Task
+from slrlab.theory.bayes_optimal.curve import Channel, CurvePoint
+from slrlab.theory.bayes_optimal.overlaps import ChannelMoments, HattedOverlaps
+from slrlab.theory.bayes_optimal.selected import MaxChannel
+from slrlab.theory.bayes_optimal.spiked import SpikedChannel
+
+_LEVELS = (1.0, 1.35)
+_SIZES = (10, 14)  # log2 of the samples in each scramble
+_NUDGE = 1e-3  # of the difference quotients, in log q̂
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A fixed point with its risk.
+
+    Attributes
+    ----------
+    point
+        Where it lies.
+    risk, error
+        Its risk and the error of that: a difference of grids, or a standard error.
+    settled
+        Whether Newton's method converged.
+    steps
+        Evaluations of the fine channel.
+    """
+
+    point: CurvePoint
+    risk: float
+    error: float
+    settled: bool
+    steps: int
+
+
+def channels(task: Task) -> tuple[Channel, Channel]:
+    """Return a coarse and a fine channel of the task.
+
+    Raises
+    ------
+    TypeError
+        If the task is neither spiked-SLR nor max-SLR.
+    """
+    if isinstance(task, SpikedSLR):
+        # the walk need not be accurate: Newton's method ends on both grids
+        return SpikedChannel(task, _LEVELS[0], accuracy=1e-6), SpikedChannel(task, _LEVELS[1])
+    if isinstance(task, MaxSLR):
+        return MaxChannel(task, _SIZES[0]), MaxChannel(task, _SIZES[1])
+    raise TypeError(f"task must be a SpikedSLR or a MaxSLR, got {type(task).__name__}")
+
+
+def refine(coarse: Channel, fine: Channel, start: CurvePoint, alpha: float) -> Branch:
+    """Return the fixed point of the fine channel next to ``start``."""
+    free = [name for name in ("k", "v") if 0.0 < getattr(start.hats, name) < math.inf]
+    here = _logs(start.hats, free)
+    base = _log_map(coarse, start.hats, free, alpha)
+    slopes = np.empty((len(free), len(free)))
+    for column in range(len(free)):
+        beside = here.copy()
+        beside[column] += _NUDGE
+        moved = _log_map(coarse, _moved(start.hats, free, beside), free, alpha)
+        slopes[:, column] = (moved - base) / _NUDGE
+    inverse = np.asarray(np.linalg.inv(np.eye(len(free)) - slopes), dtype=float)
+    hats, settled, steps = _newton(fine, start.hats, free, alpha, inverse)
+    point = CurvePoint(hats, fine.moments(hats.overlaps()), alpha)
+    risk = _risk(fine, hats)
+    error = _sampling_error(coarse, fine, point, free, inverse)
+    if error is None:
+        other, agreed, _ = _newton(coarse, start.hats, free, alpha, inverse, fine.accuracy)
+        settled = settled and agreed
+        error = abs(risk - _risk(coarse, other)) + 1e-14 * risk
+    return Branch(point, risk, error, settled, steps + 1)
+
+
+def _newton(
+    channel: Channel,
+    hats: HattedOverlaps,
+    free: list[str],
+    alpha: float,
+    inverse: FloatArray,
+    accuracy: float | None = None,
+) -> tuple[HattedOverlaps, bool, int]:
+    """Return the fixed point, whether the steps settled, and their number."""
+    here, settled, steps = _logs(hats, free), not free, 0
+    while not settled and steps < 12:
+        move = inverse @ (_log_map(channel, hats, free, alpha) - here)
+        steps += 1
+        here = here + np.clip(move, -1.0, 1.0)
+        hats = _moved(hats, free, here)
+        settled = bool(np.abs(move).max() < (accuracy or channel.accuracy))
+    return hats, settled, steps
+
+
+def _logs(hats: HattedOverlaps, free: list[str]) -> FloatArray:
+    return np.array([math.log(getattr(hats, name)) for name in free])
+
+
+def _moved(hats: HattedOverlaps, free: list[str], logs: FloatArray) -> HattedOverlaps:
+    values = {"k": hats.k, "v": hats.v} | dict(zip(free, np.exp(logs).tolist(), strict=True))
+    return HattedOverlaps(**values)
+
+
+def _log_hats(
+    channel: Channel, hats: HattedOverlaps, found: ChannelMoments, alpha: float
+) -> dict[str, float]:
+    """Return ``log(α·M)`` of the keys and of the values."""
+    spread = hats.overlaps().gap_v + channel.task.noise**2
+    key = math.log(alpha * found.key) if found.key > 0.0 else -math.inf
+    value = math.log(alpha * found.value / spread) if spread > 0.0 else math.inf
+    return {"k": key, "v": value}
+
+
+def _log_map(channel: Channel, hats: HattedOverlaps, free: list[str], alpha: float) -> FloatArray:
+    logs = _log_hats(channel, hats, channel.moments(hats.overlaps()), alpha)
+    return np.array([logs[name] for name in free])
+
+
+def _risk(channel: Channel, hats: HattedOverlaps) -> float:
+    """Return ``1 + Δ² − q_v·E Σp²`` without cancellation."""
+    q = hats.overlaps()
+    return channel.task.noise**2 + q.gap_v + q.q_v * channel.confusion(q)
+
+
+def _sampling_error(
+    coarse: Channel, fine: Channel, point: CurvePoint, free: list[str], inverse: FloatArray
+) -> float | None:
+    """Return the standard error of the risk: each scramble's own fixed point, to first order."""
+    q = point.overlaps
+    scatter = fine.scatter(q)
+    if scatter is None:
+        return None
+    here, risk = _logs(point.hats, free), _risk(coarse, point.hats)
+    gradient = np.empty(len(free))
+    for column in range(len(free)):
+        beside = here.copy()
+        beside[column] += _NUDGE
+        gradient[column] = (_risk(coarse, _moved(point.hats, free, beside)) - risk) / _NUDGE
+    moments = {"k": scatter.key, "v": scatter.value}
+    noise = np.stack([moments[name] / moments[name].mean() - 1.0 for name in free]) if free else 0.0
+    risks = q.q_v * scatter.confusion
+    if free:
+        risks = risks + gradient @ inverse @ noise
+    return float(np.std(risks, ddof=1) / math.sqrt(risks.size))

@@ -1,0 +1,185 @@
+r"""Where the Bayes-optimal problem becomes possible, and where it becomes easy.
+
+The spinodals are the extrema of ``α`` along the curve of fixed points: AMP leaves the poor branch
+at a maximum, the informed branch begins at a minimum. In between the free entropies cross.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from slrlab._result import Result, Status
+from slrlab.model.lengths import LengthLaw
+from slrlab.model.tasks import MaxSLR, SpikedSLR, Task
+from slrlab.theory.bayes_optimal.curve import FAR, Channel, Curve, CurvePoint, turning_points
+from slrlab.theory.bayes_optimal.optimal import place_is_known
+from slrlab.theory.bayes_optimal.selected import MaxChannel
+from slrlab.theory.bayes_optimal.spiked import SpikedChannel
+
+_SEEDS = range(1, 9)  # of the samples that tell the error of the first
+_FINER = 1.35
+
+
+@dataclass(frozen=True)
+class BayesThresholds(Result):
+    """The values of ``alpha`` at which the Bayes-optimal problem changes.
+
+    Attributes
+    ----------
+    alpha_it
+        Where the informed branch becomes the optimum.
+    alpha_alg
+        Where AMP reaches it.
+    alpha_informed
+        Where the informed branch begins to exist.
+    hard_phase
+        Whether ``alpha_it < alpha_alg``. Without a hard phase the three are equal where perfect
+        recovery sets in, and ``inf`` where nothing changes abruptly.
+    error
+        Error of ``alpha_alg``: a difference of grids, or a standard error.
+    """
+
+    alpha_it: float
+    alpha_alg: float
+    alpha_informed: float
+    hard_phase: bool
+    error: float
+    task: str
+    signal: float
+    length: LengthLaw
+    noise: float
+    steps: int
+
+
+def bayes_thresholds(task: Task) -> BayesThresholds:
+    r"""Return the thresholds of the task.
+
+    Without noise the branch ``q_v = 1`` exists for ``α > 1``, where its free entropy is infinite:
+    ``alpha_it = alpha_informed = 1``, exactly. With noise, ``alpha_it`` is where the free entropies
+    of the two branches cross. If there is more than one jump, the widest is reported.
+
+    Raises
+    ------
+    TypeError
+        If the task is neither spiked-SLR nor max-SLR.
+
+    Examples
+    --------
+    >>> from slrlab import SpikedSLR, bayes_thresholds
+    >>> found = bayes_thresholds(SpikedSLR(signal=2.0, length=3))
+    >>> print(f"possible beyond {found.alpha_it:g}, easy beyond {found.alpha_alg:.6f}")
+    possible beyond 1, easy beyond 1.240964
+    """
+    if place_is_known(task):
+        only = 1.0 if task.noise == 0.0 else math.inf
+        return _result(task, (only, only, only), 0.0, Status.LIMIT, 0)
+    first, *others = _channels(task)
+    curve = Curve(first)
+    start = -3.0 - math.log(task.length.longest)
+    end = FAR if task.noise == 0.0 else max(7.0, 4.0 - 2.0 * math.log(task.noise))
+    path = turning_points(curve, curve.walk(start, end))
+    jump = _widest_jump(path, task.noise)
+    if jump is None:
+        return _result(task, (math.inf,) * 3, 0.0, _status(curve, math.inf, 0.0), curve.steps)
+    top, bottom = jump
+    alpha_alg, error, steps = _fine_alpha(others, top)
+    if bottom is None:
+        # at a large signal the gap closes like e^{−ν/2}, soon below rounding
+        alphas = (1.0, alpha_alg if alpha_alg - 1.0 > error else 1.0, 1.0)
+    else:
+        alphas = (_crossover(curve, path, top, bottom), alpha_alg, bottom.alpha)
+    return _result(task, alphas, error, _status(curve, alpha_alg, error), curve.steps + steps)
+
+
+def _channels(task: Task) -> list[Channel]:
+    """Return the channel to walk with, then those that tell its error."""
+    if isinstance(task, MaxSLR):
+        return [MaxChannel(task), *(MaxChannel(task, seed=seed) for seed in _SEEDS)]
+    if isinstance(task, SpikedSLR):
+        return [SpikedChannel(task, level, accuracy=1e-9) for level in (1.0, _FINER)]
+    raise TypeError(f"task must be a SpikedSLR or a MaxSLR, got {type(task).__name__}")
+
+
+def _widest_jump(
+    path: Sequence[CurvePoint], noise: float
+) -> tuple[CurvePoint, CurvePoint | None] | None:
+    """Return the local maximum and the minimum after it that are furthest apart in ``α``.
+
+    Without noise the curve ends at ``α = 1``, ``q_v = 1``: there is no minimum before.
+    """
+    if noise == 0.0:
+        return max(path, key=lambda point: point.alpha), None
+    tops = [
+        here
+        for before, here, after in zip(path[:-2], path[1:-1], path[2:], strict=True)
+        if before.alpha <= here.alpha > after.alpha
+    ]
+    best: tuple[CurvePoint, CurvePoint] | None = None
+    for top in tops:
+        bottom = min((point for point in path if point.x > top.x), key=lambda point: point.alpha)
+        if best is None or top.alpha / bottom.alpha > best[0].alpha / best[1].alpha:
+            best = top, bottom
+    # a dip of rounding size is no jump
+    return best if best and best[0].alpha > best[1].alpha * (1.0 + 1e-8) else None
+
+
+def _fine_alpha(channels: Sequence[Channel], top: CurvePoint) -> tuple[float, float, int]:
+    """Return ``α`` of the spinodal on other grids or samples; its place matters to second order."""
+    curves = [Curve(channel) for channel in channels]
+    alphas = np.array([curve.at(top.x).alpha for curve in curves])
+    alpha, steps = float(alphas.mean()), sum(curve.steps for curve in curves)
+    if alphas.size > 1:
+        return alpha, float(alphas.std(ddof=1) / math.sqrt(alphas.size)), steps
+    return alpha, abs(alpha - top.alpha) + 1e-9 * alpha, steps
+
+
+def _crossover(
+    curve: Curve, path: Sequence[CurvePoint], top: CurvePoint, bottom: CurvePoint
+) -> float:
+    """Return the ``α`` between the spinodals at which both branches have one free entropy.
+
+    Along a branch ``dΦ/dα = E log Z``, so Newton's method on the difference needs no derivative.
+    """
+    low_end, high_end = path[0].x, path[-1].x
+    alpha = math.sqrt(top.alpha * bottom.alpha)
+    for _ in range(30):
+        poor = curve.crossing(alpha, low_end, top.x)
+        rich = curve.crossing(alpha, bottom.x, high_end)
+        gap = rich.free_entropy - poor.free_entropy
+        step = -gap / (rich.moments.log_z - poor.moments.log_z)
+        inside = min(max(alpha + step, (bottom.alpha + alpha) / 2.0), (top.alpha + alpha) / 2.0)
+        if abs(inside - alpha) < 1e-10 * alpha:
+            break
+        alpha = inside
+    return alpha
+
+
+def _status(curve: Curve, alpha: float, error: float) -> Status:
+    if not curve.settled:
+        return Status.INACCURATE
+    if isinstance(curve.channel.task, MaxSLR):
+        return Status.SAMPLED
+    return Status.CONVERGED if error < 1e-7 * alpha else Status.INACCURATE
+
+
+def _result(
+    task: Task, alphas: tuple[float, ...], error: float, status: Status, steps: int
+) -> BayesThresholds:
+    alpha_it, alpha_alg, alpha_informed = alphas
+    return BayesThresholds(
+        status=status,
+        alpha_it=alpha_it,
+        alpha_alg=alpha_alg,
+        alpha_informed=alpha_informed,
+        hard_phase=alpha_it < alpha_alg,
+        error=error,
+        task=task.name,
+        signal=task.signal,
+        length=task.length,
+        noise=task.noise,
+        steps=steps,
+    )
