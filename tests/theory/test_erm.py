@@ -46,6 +46,7 @@ def test_reference(erm_reference, index):
         alpha=case["alpha"],
         ridge_k=case["ridge_k"],
         ridge_v=case["ridge_v"],
+        tolerance=6e-4,
     )
     assert found.branch == "informed"
     for name in KEYS:
@@ -77,7 +78,7 @@ def test_one_token_is_ridge_regression(alpha, ridge, noise):
     assert found.q_v == pytest.approx(q, abs=2e-3)
     assert found.test_risk == pytest.approx(risk, abs=1e-3)
     assert found.replicon == pytest.approx(alpha * V**2 / (1.0 + V) ** 2, rel=1e-3)
-    assert found.m_k == 0.0
+    assert abs(found.m_k) < 1e-12
     assert found.trace_gap < 0.01
 
 
