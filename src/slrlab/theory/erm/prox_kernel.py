@@ -58,10 +58,14 @@ _CHI, _SIGMA, _PI, _PSI, _CURVE, _THETA, _BETA, _GRAD, _STEP, _TRIAL, _BEST, _OM
 )
 SCRATCH_ROWS = 13
 _NEAR_ZERO = 1e-4
+# IEEE division and sums in any order let the loops be vectorised; nan and inf keep their meaning
+_SAFE_MATH = {"contract", "arcp", "nsz", "reassoc"}
+_compiled = njit(cache=True, error_model="numpy", fastmath=_SAFE_MATH)
+_compiled_inline = njit(cache=True, error_model="numpy", inline="always")
 _ROOT_PI_2 = 2.0 / math.sqrt(math.pi)
 
 
-@njit(cache=True, inline="always")
+@_compiled_inline
 def _softplus(x):
     """Return softplus and two derivatives."""
     if x > 0.0:
@@ -73,7 +77,7 @@ def _softplus(x):
     return math.log1p(tail), p, p * (1.0 - p)
 
 
-@njit(cache=True)
+@_compiled
 def _table(x, table, low, step):
     """Return a tabulated map and two derivatives: quintic Hermite inside, Taylor outside."""
     count = table.shape[0]
@@ -98,7 +102,7 @@ def _table(x, table, low, step):
     return value, first / step, second / (step * step)
 
 
-@njit(cache=True, inline="always")
+@_compiled_inline
 def _map(x, top, kind, table, low, step):
     """Return ``φ, φ', φ''``; for the exponential relative to ``e^top``."""
     if kind == EXPONENTIAL:
@@ -114,7 +118,7 @@ def _map(x, top, kind, table, low, step):
     return _table(x, table, low, step)
 
 
-@njit(cache=True)
+@_compiled
 def _threshold(chi, sigma, power):
     """Fill ``sigma`` with ``u = (χ/power − τ)_+``, where ``Σ u^power = 1``."""
     count = chi.shape[0]
@@ -140,7 +144,7 @@ def _threshold(chi, sigma, power):
         sigma[i] = max(chi[i] / power - tau, 0.0)
 
 
-@njit(cache=True)
+@_compiled
 def _weights(work, row, activation, table):
     """Fill σ, π, ψ and the second derivative (row CURVE) at the scores in ``row``."""
     family, kind, sink, power, low, step = activation
@@ -187,7 +191,7 @@ def _weights(work, row, activation, table):
     return 1.0
 
 
-@njit(cache=True)
+@_compiled
 def _loss(work, row, y, v_v, activation, table):
     """Fill the weights at ``row``; return the data term, ``ρ``, ``A`` and the mass of ψ."""
     mass = _weights(work, row, activation, table)
@@ -200,7 +204,7 @@ def _loss(work, row, y, v_v, activation, table):
     return 0.5 * r * r / a, r / a, a, mass
 
 
-@njit(cache=True)
+@_compiled
 def _distance(work, row):
     chi, om_k = work[row], work[_OM_K]
     total = 0.0
@@ -209,7 +213,7 @@ def _distance(work, row):
     return total
 
 
-@njit(cache=True)
+@_compiled
 def _derivatives(work, rho, v_v, mass, family):
     """Fill the gradient of the data term, d (row CURVE), θ and β from the weights there."""
     sigma, pi, psi, curve = work[_SIGMA], work[_PI], work[_PSI], work[_CURVE]
@@ -240,7 +244,7 @@ def _derivatives(work, rho, v_v, mass, family):
         curve[i] -= kappa * psi[i] * psi[i]
 
 
-@njit(cache=True, inline="always")
+@_compiled_inline
 def _away_from_zero(slope, scale):
     """Keep a diagonal entry off zero, where the low-rank formulas divide by it.
 
@@ -252,7 +256,7 @@ def _away_from_zero(slope, scale):
     return slope
 
 
-@njit(cache=True)
+@_compiled
 def _core(work, a, inverse_v, core):
     """Fill ``core = (M⁻¹ + U E Uᵀ)⁻¹``, ``U = (ψ, θ, β)``; return whether the Hessian is positive.
 
@@ -291,7 +295,7 @@ def _core(work, a, inverse_v, core):
     return True
 
 
-@njit(cache=True)
+@_compiled
 def _newton_step(work, inverse_v, core, shift):
     """Fill row STEP with ``−(∇²F + shift)⁻¹∇F``; return its largest entry and its slope."""
     psi, theta, beta, d = work[_PSI], work[_THETA], work[_BETA], work[_CURVE]
@@ -316,7 +320,7 @@ def _newton_step(work, inverse_v, core, shift):
     return largest, slope
 
 
-@njit(cache=True)
+@_compiled
 def _descend(work, y, v_k, v_v, activation, table, core, tolerance):
     """Run Newton's method from row CHI to a local minimum; return ``F`` and whether it settled."""
     inverse_v, family = 1.0 / v_k, activation[0]
@@ -355,7 +359,7 @@ def _descend(work, y, v_k, v_v, activation, table, core, tolerance):
     return value, False
 
 
-@njit(cache=True)
+@_compiled
 def _solve(work, y, v_k, v_v, activation, table, core, starts):
     """Leave the global minimum in row CHI and the derivatives there; return its properties."""
     chi, best, om_k = work[_CHI], work[_BEST], work[_OM_K]
@@ -391,7 +395,7 @@ def _solve(work, y, v_k, v_v, activation, table, core, starts):
     return data, rho, a, (several, jumped, settled)
 
 
-@njit(cache=True)
+@_compiled
 def _gain_traces(work, rho, a, v_k, core):
     """Return ``tr G^kk`` and ``tr G^vv`` at the prox, in O(L)."""
     psi, theta, beta, d = work[_PSI], work[_THETA], work[_BETA], work[_CURVE]
@@ -420,7 +424,7 @@ def _gain_traces(work, rho, a, v_k, core):
     return trace_k, s2 / a - off
 
 
-@njit(cache=True)
+@_compiled
 def _gain_squares(work, rho, a, v_k, core, sums, scale):
     """Add the squares of the token blocks of ``G`` that the replicon needs, in O(L²)."""
     psi, theta, beta, d = work[_PSI], work[_THETA], work[_BETA], work[_CURVE]
@@ -458,7 +462,7 @@ def _gain_squares(work, rho, a, v_k, core, sums, scale):
             sums[GG_CROSS] += scale * (kk * vv + kv * vk)
 
 
-@njit(cache=True)
+@_compiled
 def _one(chi_base, n_k, n_z, n_y, order, activation, table, work, core, flags, sums, scale):
     """Add the contribution of one sample; the relevant token comes first."""
     m_k, spread_k, slope_k, bias, m_v, q_v, noise, v_k, v_v = order
@@ -510,7 +514,7 @@ def _one(chi_base, n_k, n_z, n_y, order, activation, table, work, core, flags, s
         _gain_squares(work, rho, a, v_k, core, sums, scale)
 
 
-@njit(cache=True, parallel=True)
+@njit(cache=True, error_model="numpy", parallel=True)
 def channel_sums(chi_base, n_k, n_z, n_y, order, activation, table, starts, squares):
     """Return the means of the `SUMS` quantities for each block of samples.
 
