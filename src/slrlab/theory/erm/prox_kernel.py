@@ -463,18 +463,18 @@ def _gain_squares(work, rho, a, v_k, core, sums, scale):
 
 
 @_compiled
-def _one(chi_base, n_k, n_z, n_y, order, activation, table, work, core, flags, sums, scale):
-    """Add the contribution of one sample; the relevant token comes first."""
+def _one(sample, chi_base, n_k, n_z, n_y, order, activation, table, work, core, flags, sums, scale):
+    """Add the contribution of one sample of a block; the relevant token comes first."""
     m_k, spread_k, slope_k, bias, m_v, q_v, noise, v_k, v_v = order
     om_k, om_z = work[_OM_K], work[_OM_Z]
-    count = n_k.shape[0]
+    count = n_k.shape[1]
     root_v = math.sqrt(q_v)
     for i in range(count):
-        om_k[i] = m_k * chi_base[i] + spread_k * n_k[i] + bias
-        om_z[i] = root_v * n_z[i]
+        om_k[i] = m_k * chi_base[sample, i] + spread_k * n_k[sample, i] + bias
+        om_z[i] = root_v * n_z[sample, i]
     left = max(1.0 - m_v * m_v / q_v, 0.0)
     spread_y = math.sqrt(left + noise * noise)
-    y = m_v / root_v * n_z[0] + spread_y * n_y
+    y = m_v / root_v * n_z[sample, 0] + spread_y * n_y[sample]
     data, rho, a, (several, jumped, settled) = _solve(
         work, y, v_k, v_v, activation, table, core, flags[0]
     )
@@ -486,12 +486,12 @@ def _one(chi_base, n_k, n_z, n_y, order, activation, table, work, core, flags, s
     g_k2, g_v2, k_teacher, v_teacher, k_field, v_field, k_sum = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for i in range(count):
         g_k, g_v = (chi[i] - om_k[i]) / v_k, rho * sigma[i]
-        z_star = m_v / root_v * n_z[i]
+        z_star = m_v / root_v * n_z[sample, i]
         if i == 0:
-            z_star += left / spread_y * n_y if spread_y > 0.0 else 0.0
+            z_star += left / spread_y * n_y[sample] if spread_y > 0.0 else 0.0
         g_k2 += g_k * g_k
         g_v2 += g_v * g_v
-        k_teacher += g_k * (chi_base[i] + slope_k * n_k[i])
+        k_teacher += g_k * (chi_base[sample, i] + slope_k * n_k[sample, i])
         v_teacher += g_v * z_star
         k_field += g_k * (om_k[i] - bias)
         v_field += g_v * om_z[i]
@@ -524,21 +524,25 @@ def channel_sums(chi_base, n_k, n_z, n_y, order, activation, table, starts, squa
     blocks, size, count = n_k.shape
     sums = np.zeros((blocks, SUMS))
     for block in prange(blocks):
+        # views are taken here: one for each sample would have the threads fight over its count
+        base, keys, values, labels = chi_base[block], n_k[block], n_z[block], n_y[block]
+        row = sums[block]
         work = np.empty((SCRATCH_ROWS, count))
         core = np.empty((3, 3))
         for i in range(size):
             _one(
-                chi_base[block, i],
-                n_k[block, i],
-                n_z[block, i],
-                n_y[block, i],
+                i,
+                base,
+                keys,
+                values,
+                labels,
                 order,
                 activation,
                 table,
                 work,
                 core,
                 (starts, squares),
-                sums[block],
+                row,
                 1.0 / size,
             )
     return sums
