@@ -78,3 +78,44 @@ def test_a_user_task_is_registered_and_refuses_an_infinite_signal():
             make_task("wide-for-test", signal=math.inf, length=2)
     finally:
         TASKS.pop("wide-for-test", None)
+
+
+def _moments(scores, rest):
+    """Means with errors of what the scores of the relevant and of the other tokens are like."""
+    others = np.column_stack([rest.mean(axis=1), (rest**2).mean(axis=1), rest.max(axis=1)])
+    columns = np.column_stack(
+        [scores, scores**2, others, scores * others[:, 0], scores > others[:, 2]]
+    )
+    return columns.mean(axis=0), columns.std(axis=0) / math.sqrt(len(columns))
+
+
+@pytest.mark.parametrize(
+    ("task", "draw"),
+    [
+        (SpikedSLR(2.0, 4), SpikedSLR.scores_from_uniforms),
+        (SpikedSLR(2.0, 2), TiltedTask.scores_from_uniforms),
+        (_Wide(2.0, 4), TiltedTask.scores_from_uniforms),
+        (MaxSLR(1.5, 4), MaxSLR.scores_from_uniforms),
+        (MaxSLR(0.0, 3), MaxSLR.scores_from_uniforms),
+        (MaxSLR(math.inf, 4), MaxSLR.scores_from_uniforms),
+    ],
+    ids=str,
+)
+def test_scores_from_uniforms_have_the_law_of_sampled_ones(task, draw):
+    rng, size, length = np.random.default_rng(7), 200_000, task.length.longest
+    ours = draw(task, rng.random((size, length + 1)))
+    scores, place = task.sample_scores(rng, size, length)
+    relevant = scores[np.arange(size), place]
+    rest = scores[np.arange(length) != place[:, None]].reshape(size, length - 1)
+    assert ours.shape == (size, length)
+    (mean, error), (sampled, sampled_error) = (
+        _moments(ours[:, 0], ours[:, 1:]),
+        _moments(relevant, rest),
+    )
+    z = (mean - sampled) / np.hypot(error, sampled_error).clip(1e-12)
+    assert np.abs(z).max() < 4.5, z
+
+
+def test_the_shift_of_gaussian_scores():
+    assert SpikedSLR(4.0, 2).gaussian_shift == 2.0
+    assert MaxSLR(4.0, 2).gaussian_shift is None

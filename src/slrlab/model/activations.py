@@ -10,7 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import ClassVar, Self, TypeVar
 
 import numpy as np
 from scipy import special
@@ -201,9 +201,10 @@ def _logistic_slope(x: FloatArray) -> FloatArray:
 _BELL = 2.0 / math.sqrt(math.pi)
 
 ACTIVATIONS: dict[str, Activation] = {}
+_A = TypeVar("_A", bound=Activation)
 
 
-def register_activation(activation: Activation) -> Activation:
+def register_activation(activation: _A) -> _A:
     """Make an activation available by its name."""
     ACTIVATIONS[activation.name] = activation
     return activation

@@ -115,13 +115,15 @@ def fixed_point(
             return FixedPoint(
                 best, best_residual, count, False, best_residual > 0.5, 1.0 - weight, True
             )
-        if residual > 1.5 * last:
+        # without acceleration a step that turns back overshoots, even if the residual is no larger
+        turned = memory == 0 and bool(gaps) and float(gap @ gaps[-1]) < 0.0
+        if residual > 1.5 * last or turned:
             weight = max(weight / 2.0, 1.0 - _MOST_DAMPING)
             xs, gaps = [], []  # the history belongs to another linear regime
         else:
             weight = min(1.0, 1.15 * weight)
         last = residual
-        xs, gaps = [*xs[-memory:], x], [*gaps[-memory:], gap]
+        xs, gaps = [*xs, x][-memory - 1 :], [*gaps, gap][-memory - 1 :]
         x = x + _cut(_anderson(xs, gaps, weight), longest_step)
     diverged = bool(best_residual > 0.5)
     return FixedPoint(best, best_residual, most, False, diverged, 1.0 - weight)

@@ -1,5 +1,6 @@
-"""How the compiled kernel sees an activation: a few numbers and, for a user's map, a table.
+"""What the compiled kernel and its reference share: codes of activations, names of sums.
 
+An activation is a few numbers and, for a user's map, a table.
 Shipped maps have closed forms inside the kernel. Any other scalar map is tabulated with its two
 derivatives and interpolated to about 1e-12, so that a new activation compiles nothing. Importing
 this module compiles nothing either.
@@ -11,31 +12,44 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slrlab.model.activations import (
-    ERF,
-    SOFTMAX,
-    Activation,
-    Elementwise,
-    Normalised,
-    Projection,
-)
-from slrlab.model.activations import (
-    LINEAR as LINEAR_ACTIVATION,
-)
-from slrlab.model.activations import (
-    SOFTPLUS as SOFTPLUS_ACTIVATION,
-)
+from slrlab.model import activations
+from slrlab.model.activations import Activation, Elementwise, Normalised, Projection
 from slrlab.model.lengths import FloatArray
 
 ELEMENTWISE, NORMALISED, PROJECTION = range(3)
 EXPONENTIAL, LINEAR, SHIFTED_ERF, SOFTPLUS, TABULATED = range(5)
 
+# sums returned for each block of samples
+(
+    G_K2,
+    G_V2,
+    TRACE_K,
+    TRACE_V,
+    G_K_TEACHER,
+    G_V_TEACHER,
+    G_K_FIELD,
+    G_V_FIELD,
+    G_K_SUM,
+    LOSS,
+    ENVELOPE,
+    BISTABLE,
+    JUMPED,
+    UNSOLVED,
+    GG_KK,
+    GG_KV,
+    GG_VV,
+    GG_CROSS,
+) = range(18)
+SUMS = 18
+# Newton steps after which a prox counts as unsolved
+MOST_STEPS = 60
+
 _EDGE, _STEP = 40.0, 1.0 / 128.0
 _KNOWN = {
-    SOFTMAX.phi: EXPONENTIAL,
-    LINEAR_ACTIVATION.phi: LINEAR,
-    ERF.phi: SHIFTED_ERF,
-    SOFTPLUS_ACTIVATION.phi: SOFTPLUS,
+    activations.SOFTMAX.phi: EXPONENTIAL,
+    activations.LINEAR.phi: LINEAR,
+    activations.ERF.phi: SHIFTED_ERF,
+    activations.SOFTPLUS.phi: SOFTPLUS,
 }
 
 

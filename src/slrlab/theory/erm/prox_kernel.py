@@ -23,13 +23,33 @@ import numpy as np
 from numba import njit, prange
 
 from slrlab.theory.erm.codes import (
+    BISTABLE,
     ELEMENTWISE,
+    ENVELOPE,
     EXPONENTIAL,
+    G_K2,
+    G_K_FIELD,
+    G_K_SUM,
+    G_K_TEACHER,
+    G_V2,
+    G_V_FIELD,
+    G_V_TEACHER,
+    GG_CROSS,
+    GG_KK,
+    GG_KV,
+    GG_VV,
+    JUMPED,
     LINEAR,
+    LOSS,
+    MOST_STEPS,
     NORMALISED,
     PROJECTION,
     SHIFTED_ERF,
     SOFTPLUS,
+    SUMS,
+    TRACE_K,
+    TRACE_V,
+    UNSOLVED,
 )
 
 # rows of the scratch space, each of length L
@@ -37,35 +57,16 @@ _CHI, _SIGMA, _PI, _PSI, _CURVE, _THETA, _BETA, _GRAD, _STEP, _TRIAL, _BEST, _OM
     13
 )
 SCRATCH_ROWS = 13
-# sums returned for each block of samples
-(
-    G_K2,
-    G_V2,
-    TRACE_K,
-    TRACE_V,
-    G_K_TEACHER,
-    G_V_TEACHER,
-    G_K_FIELD,
-    G_V_FIELD,
-    G_K_SUM,
-    LOSS,
-    ENVELOPE,
-    BISTABLE,
-    JUMPED,
-    UNSOLVED,
-    GG_KK,
-    GG_KV,
-    GG_VV,
-    GG_CROSS,
-) = range(18)
-SUMS = 18
-
-_MOST_STEPS = 60
+_NEAR_ZERO = 1e-4
+# IEEE division and sums in any order let the loops be vectorised; nan and inf keep their meaning
+_SAFE_MATH = {"contract", "arcp", "nsz", "reassoc"}
+_compiled = njit(cache=True, error_model="numpy", fastmath=_SAFE_MATH)
+_compiled_inline = njit(cache=True, error_model="numpy", inline="always")
 _ROOT_PI_2 = 2.0 / math.sqrt(math.pi)
 
 
-@njit(cache=True, inline="always")
-def _softplus(x):  # type: ignore[no-untyped-def]
+@_compiled_inline
+def _softplus(x):
     """Return softplus and two derivatives."""
     if x > 0.0:
         tail = math.exp(-x)
@@ -76,12 +77,12 @@ def _softplus(x):  # type: ignore[no-untyped-def]
     return math.log1p(tail), p, p * (1.0 - p)
 
 
-@njit(cache=True)
-def _table(x, table, low, step):  # type: ignore[no-untyped-def]
+@_compiled
+def _table(x, table, low, step):
     """Return a tabulated map and two derivatives: quintic Hermite inside, Taylor outside."""
     count = table.shape[0]
     place = (x - low) / step
-    cell = int(math.floor(min(max(place, 0.0), count - 1.001)))
+    cell = math.floor(min(max(place, 0.0), count - 1.001))
     t = place - cell
     if place < 0.0 or place > count - 1.0:  # beyond the table: the parabola of its last node
         node = 0 if place < 0.0 else count - 1
@@ -101,8 +102,8 @@ def _table(x, table, low, step):  # type: ignore[no-untyped-def]
     return value, first / step, second / (step * step)
 
 
-@njit(cache=True, inline="always")
-def _map(x, top, kind, table, low, step):  # type: ignore[no-untyped-def]
+@_compiled_inline
+def _map(x, top, kind, table, low, step):
     """Return ``φ, φ', φ''``; for the exponential relative to ``e^top``."""
     if kind == EXPONENTIAL:
         e = math.exp(x - top)
@@ -117,8 +118,8 @@ def _map(x, top, kind, table, low, step):  # type: ignore[no-untyped-def]
     return _table(x, table, low, step)
 
 
-@njit(cache=True)
-def _threshold(chi, sigma, power):  # type: ignore[no-untyped-def]
+@_compiled
+def _threshold(chi, sigma, power):
     """Fill ``sigma`` with ``u = (χ/power − τ)_+``, where ``Σ u^power = 1``."""
     count = chi.shape[0]
     top = chi[0]
@@ -143,8 +144,8 @@ def _threshold(chi, sigma, power):  # type: ignore[no-untyped-def]
         sigma[i] = max(chi[i] / power - tau, 0.0)
 
 
-@njit(cache=True)
-def _weights(work, row, activation, table):  # type: ignore[no-untyped-def]
+@_compiled
+def _weights(work, row, activation, table):
     """Fill σ, π, ψ and the second derivative (row CURVE) at the scores in ``row``."""
     family, kind, sink, power, low, step = activation
     chi, sigma, pi, psi, curve = work[row], work[_SIGMA], work[_PI], work[_PSI], work[_CURVE]
@@ -190,8 +191,8 @@ def _weights(work, row, activation, table):  # type: ignore[no-untyped-def]
     return 1.0
 
 
-@njit(cache=True)
-def _loss(work, row, y, v_v, activation, table):  # type: ignore[no-untyped-def]
+@_compiled
+def _loss(work, row, y, v_v, activation, table):
     """Fill the weights at ``row``; return the data term, ``ρ``, ``A`` and the mass of ψ."""
     mass = _weights(work, row, activation, table)
     sigma, om_z = work[_SIGMA], work[_OM_Z]
@@ -203,8 +204,8 @@ def _loss(work, row, y, v_v, activation, table):  # type: ignore[no-untyped-def]
     return 0.5 * r * r / a, r / a, a, mass
 
 
-@njit(cache=True)
-def _distance(work, row):  # type: ignore[no-untyped-def]
+@_compiled
+def _distance(work, row):
     chi, om_k = work[row], work[_OM_K]
     total = 0.0
     for i in range(chi.shape[0]):
@@ -212,8 +213,8 @@ def _distance(work, row):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(cache=True)
-def _derivatives(work, rho, v_v, mass, family):  # type: ignore[no-untyped-def]
+@_compiled
+def _derivatives(work, rho, v_v, mass, family):
     """Fill the gradient of the data term, d (row CURVE), θ and β from the weights there."""
     sigma, pi, psi, curve = work[_SIGMA], work[_PI], work[_PSI], work[_CURVE]
     theta, beta, grad, om_z = work[_THETA], work[_BETA], work[_GRAD], work[_OM_Z]
@@ -243,16 +244,20 @@ def _derivatives(work, rho, v_v, mass, family):  # type: ignore[no-untyped-def]
         curve[i] -= kappa * psi[i] * psi[i]
 
 
-@njit(cache=True, inline="always")
-def _away_from_zero(slope, scale):  # type: ignore[no-untyped-def]
-    """Keep a diagonal entry off zero, where the low-rank formulas divide by it."""
-    if abs(slope) < 1e-9 * scale:
-        return math.copysign(1e-9 * scale, slope)
+@_compiled_inline
+def _away_from_zero(slope, scale):
+    """Keep a diagonal entry off zero, where the low-rank formulas divide by it.
+
+    A move by δ costs about δ and happens in a fraction δ of samples, with either sign; rounding
+    grows as 1e-13/δ². They balance near 1e-4, where the means are good to 1e-8.
+    """
+    if abs(slope) < _NEAR_ZERO * scale:
+        return math.copysign(_NEAR_ZERO * scale, slope)
     return slope
 
 
-@njit(cache=True)
-def _core(work, a, inverse_v, core):  # type: ignore[no-untyped-def]
+@_compiled
+def _core(work, a, inverse_v, core):
     """Fill ``core = (M⁻¹ + U E Uᵀ)⁻¹``, ``U = (ψ, θ, β)``; return whether the Hessian is positive.
 
     ``∇²F = E⁻¹ + UᵀMU``. Counting signs in two Schur complements of one block matrix shows that
@@ -290,8 +295,8 @@ def _core(work, a, inverse_v, core):  # type: ignore[no-untyped-def]
     return True
 
 
-@njit(cache=True)
-def _newton_step(work, inverse_v, core, shift):  # type: ignore[no-untyped-def]
+@_compiled
+def _newton_step(work, inverse_v, core, shift):
     """Fill row STEP with ``−(∇²F + shift)⁻¹∇F``; return its largest entry and its slope."""
     psi, theta, beta, d = work[_PSI], work[_THETA], work[_BETA], work[_CURVE]
     chi, om_k, grad, step = work[_CHI], work[_OM_K], work[_GRAD], work[_STEP]
@@ -315,15 +320,15 @@ def _newton_step(work, inverse_v, core, shift):  # type: ignore[no-untyped-def]
     return largest, slope
 
 
-@njit(cache=True)
-def _descend(work, y, v_k, v_v, activation, table, core, tolerance):  # type: ignore[no-untyped-def]
+@_compiled
+def _descend(work, y, v_k, v_v, activation, table, core, tolerance):
     """Run Newton's method from row CHI to a local minimum; return ``F`` and whether it settled."""
     inverse_v, family = 1.0 / v_k, activation[0]
     chi, step, trial = work[_CHI], work[_STEP], work[_TRIAL]
     count = chi.shape[0]
     data, rho, a, mass = _loss(work, _CHI, y, v_v, activation, table)
     value = data + 0.5 * inverse_v * _distance(work, _CHI)
-    for _ in range(_MOST_STEPS):
+    for _ in range(MOST_STEPS):
         _derivatives(work, rho, v_v, mass, family)
         shift = 0.0
         while not _core(work, a, inverse_v + shift, core):
@@ -333,31 +338,34 @@ def _descend(work, y, v_k, v_v, activation, table, core, tolerance):  # type: ig
         largest, slope = _newton_step(work, inverse_v, core, shift)
         if largest <= 1e-3 * tolerance:
             return value, True
+        # convergence is quadratic: after a full step this short the error is far below it
+        close = shift == 0.0 and largest <= tolerance
         scale = 1.0
         while True:
             for i in range(count):
                 trial[i] = chi[i] + scale * step[i]
             data, rho, a, mass = _loss(work, _TRIAL, y, v_v, activation, table)
             new = data + 0.5 * inverse_v * _distance(work, _TRIAL)
-            if new <= value + 1e-4 * scale * slope or scale * largest <= 1e-3 * tolerance:
+            if close or new <= value + 1e-4 * scale * slope:
                 break
             scale *= 0.4
+            if scale * largest <= 1e-3 * tolerance:  # no way down: a kink, not a smooth minimum
+                return value, False
         for i in range(count):
             chi[i] = trial[i]
         value = new
-        # convergence is quadratic: after a full step this short the error is far below it
-        if shift == 0.0 and scale * largest <= tolerance:
+        if close:
             return value, True
     return value, False
 
 
-@njit(cache=True)
-def _solve(work, y, v_k, v_v, activation, table, core, starts):  # type: ignore[no-untyped-def]
+@_compiled
+def _solve(work, y, v_k, v_v, activation, table, core, starts):
     """Leave the global minimum in row CHI and the derivatives there; return its properties."""
     chi, best, om_k = work[_CHI], work[_BEST], work[_OM_K]
     count = chi.shape[0]
     family = activation[0]
-    tolerance = 1e-4 * math.sqrt(v_k)
+    tolerance = 1e-4 * min(1.0, math.sqrt(v_k))  # weights vary on the scale 1, the prior on √V_k
     chi[:] = om_k
     lowest, settled = _descend(work, y, v_k, v_v, activation, table, core, tolerance)
     best[:] = chi
@@ -378,7 +386,7 @@ def _solve(work, y, v_k, v_v, activation, table, core, starts):  # type: ignore[
                 apart = max(apart, abs(chi[i] - best[i]))
             if apart > 10.0 * tolerance:
                 several = several or good
-            if value < lowest - 1e-9 * (1.0 + lowest) and good:
+            if value < lowest - 1e-9 * (1.0 + lowest):
                 lowest, settled, jumped = value, good, True
                 best[:] = chi
     chi[:] = best
@@ -387,21 +395,22 @@ def _solve(work, y, v_k, v_v, activation, table, core, starts):  # type: ignore[
     return data, rho, a, (several, jumped, settled)
 
 
-@njit(cache=True)
-def _gain_traces(work, rho, a, v_k, core):  # type: ignore[no-untyped-def]
+@_compiled
+def _gain_traces(work, rho, a, v_k, core):
     """Return ``tr G^kk`` and ``tr G^vv`` at the prox, in O(L)."""
     psi, theta, beta, d = work[_PSI], work[_THETA], work[_BETA], work[_CURVE]
     sigma, pi = work[_SIGMA], work[_PI]
     inverse_v = 1.0 / v_k
     trace_k, off, s2, p2, ps = 0.0, 0.0, 0.0, 0.0, 0.0
     for i in range(psi.shape[0]):
-        e = 1.0 / _away_from_zero(inverse_v + d[i], inverse_v)
+        full = _away_from_zero(inverse_v + d[i], inverse_v)
+        e = 1.0 / full
         u0, u1, u2 = psi[i], theta[i], beta[i]
         w0 = core[0, 0] * u0 + core[0, 1] * u1 + core[0, 2] * u2
         w1 = core[1, 0] * u0 + core[1, 1] * u1 + core[1, 2] * u2
         w2 = core[2, 0] * u0 + core[2, 1] * u1 + core[2, 2] * u2
         quad = u0 * w0 + u1 * w1 + u2 * w2
-        trace_k += inverse_v * (d[i] * e + inverse_v * e * e * quad)
+        trace_k += inverse_v * ((full - inverse_v) * e + inverse_v * e * e * quad)
         c = -rho * psi[i]
         # Pψ = −E Uᵀ C_θ and Pβ = A E Uᵀ C_β
         off += c * c * (e - e * e * quad)
@@ -415,8 +424,8 @@ def _gain_traces(work, rho, a, v_k, core):  # type: ignore[no-untyped-def]
     return trace_k, s2 / a - off
 
 
-@njit(cache=True)
-def _gain_squares(work, rho, a, v_k, core, sums, scale):  # type: ignore[no-untyped-def]
+@_compiled
+def _gain_squares(work, rho, a, v_k, core, sums, scale):
     """Add the squares of the token blocks of ``G`` that the replicon needs, in O(L²)."""
     psi, theta, beta, d = work[_PSI], work[_THETA], work[_BETA], work[_CURVE]
     sigma, pi = work[_SIGMA], work[_PI]
@@ -424,7 +433,8 @@ def _gain_squares(work, rho, a, v_k, core, sums, scale):  # type: ignore[no-unty
     count = psi.shape[0]
     pp, pb, bb = -core[1, 1], a * core[1, 2], a - a * a * core[2, 2]
     for i in range(count):
-        e_i = 1.0 / _away_from_zero(inverse_v + d[i], inverse_v)
+        full = _away_from_zero(inverse_v + d[i], inverse_v)
+        e_i = 1.0 / full
         w0 = core[0, 0] * psi[i] + core[0, 1] * theta[i] + core[0, 2] * beta[i]
         w1 = core[1, 0] * psi[i] + core[1, 1] * theta[i] + core[1, 2] * beta[i]
         w2 = core[2, 0] * psi[i] + core[2, 1] * theta[i] + core[2, 2] * beta[i]
@@ -438,7 +448,7 @@ def _gain_squares(work, rho, a, v_k, core, sums, scale):  # type: ignore[no-unty
             kk = -inverse_v * inverse_v * p_ij
             if i == j:
                 p_ij += e_i
-                kk += inverse_v * d[i] * e_i
+                kk += inverse_v * (full - inverse_v) * e_i
             kv = inverse_v * (p_ij * c_j + p_psi_i * rho * pi[j] + p_beta_i * sigma[j] / a)
             vk = inverse_v * (p_ij * c_i + p_psi_j * rho * pi[i] + p_beta_j * sigma[i] / a)
             vv = sigma[i] * sigma[j] / a - c_i * p_ij * c_j
@@ -452,19 +462,19 @@ def _gain_squares(work, rho, a, v_k, core, sums, scale):  # type: ignore[no-unty
             sums[GG_CROSS] += scale * (kk * vv + kv * vk)
 
 
-@njit(cache=True)
-def _one(chi_base, n_k, n_z, n_y, order, activation, table, work, core, flags, sums, scale):  # type: ignore[no-untyped-def]
-    """Add the contribution of one sample; the relevant token comes first."""
+@_compiled
+def _one(sample, chi_base, n_k, n_z, n_y, order, activation, table, work, core, flags, sums, scale):
+    """Add the contribution of one sample of a block; the relevant token comes first."""
     m_k, spread_k, slope_k, bias, m_v, q_v, noise, v_k, v_v = order
     om_k, om_z = work[_OM_K], work[_OM_Z]
-    count = n_k.shape[0]
+    count = n_k.shape[1]
     root_v = math.sqrt(q_v)
     for i in range(count):
-        om_k[i] = m_k * chi_base[i] + spread_k * n_k[i] + bias
-        om_z[i] = root_v * n_z[i]
+        om_k[i] = m_k * chi_base[sample, i] + spread_k * n_k[sample, i] + bias
+        om_z[i] = root_v * n_z[sample, i]
     left = max(1.0 - m_v * m_v / q_v, 0.0)
     spread_y = math.sqrt(left + noise * noise)
-    y = m_v / root_v * n_z[0] + spread_y * n_y
+    y = m_v / root_v * n_z[sample, 0] + spread_y * n_y[sample]
     data, rho, a, (several, jumped, settled) = _solve(
         work, y, v_k, v_v, activation, table, core, flags[0]
     )
@@ -476,12 +486,12 @@ def _one(chi_base, n_k, n_z, n_y, order, activation, table, work, core, flags, s
     g_k2, g_v2, k_teacher, v_teacher, k_field, v_field, k_sum = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for i in range(count):
         g_k, g_v = (chi[i] - om_k[i]) / v_k, rho * sigma[i]
-        z_star = m_v / root_v * n_z[i]
+        z_star = m_v / root_v * n_z[sample, i]
         if i == 0:
-            z_star += left / spread_y * n_y if spread_y > 0.0 else 0.0
+            z_star += left / spread_y * n_y[sample] if spread_y > 0.0 else 0.0
         g_k2 += g_k * g_k
         g_v2 += g_v * g_v
-        k_teacher += g_k * (chi_base[i] + slope_k * n_k[i])
+        k_teacher += g_k * (chi_base[sample, i] + slope_k * n_k[sample, i])
         v_teacher += g_v * z_star
         k_field += g_k * (om_k[i] - bias)
         v_field += g_v * om_z[i]
@@ -504,8 +514,8 @@ def _one(chi_base, n_k, n_z, n_y, order, activation, table, work, core, flags, s
         _gain_squares(work, rho, a, v_k, core, sums, scale)
 
 
-@njit(cache=True, parallel=True)
-def channel_sums(chi_base, n_k, n_z, n_y, order, activation, table, starts, squares):  # type: ignore[no-untyped-def]
+@njit(cache=True, error_model="numpy", parallel=True)
+def channel_sums(chi_base, n_k, n_z, n_y, order, activation, table, starts, squares):
     """Return the means of the `SUMS` quantities for each block of samples.
 
     ``chi_base``, ``n_k``, ``n_z`` have shape ``(blocks, size, L)``, ``n_y`` ``(blocks, size)``;
@@ -514,21 +524,25 @@ def channel_sums(chi_base, n_k, n_z, n_y, order, activation, table, starts, squa
     blocks, size, count = n_k.shape
     sums = np.zeros((blocks, SUMS))
     for block in prange(blocks):
+        # views are taken here: one for each sample would have the threads fight over its count
+        base, keys, values, labels = chi_base[block], n_k[block], n_z[block], n_y[block]
+        row = sums[block]
         work = np.empty((SCRATCH_ROWS, count))
         core = np.empty((3, 3))
         for i in range(size):
             _one(
-                chi_base[block, i],
-                n_k[block, i],
-                n_z[block, i],
-                n_y[block, i],
+                i,
+                base,
+                keys,
+                values,
+                labels,
                 order,
                 activation,
                 table,
                 work,
                 core,
                 (starts, squares),
-                sums[block],
+                row,
                 1.0 / size,
             )
     return sums

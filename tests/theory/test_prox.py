@@ -1,0 +1,350 @@
+"""The compiled channel against its dense reference, brute force and the envelope theorem."""
+
+import math
+import os
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from slrlab import MaxSLR, Normalised, Projection, SpikedSLR, make_activation
+from slrlab.model.activations import Elementwise, ScalarMap
+from slrlab.theory.erm import codes, prox_kernel, prox_reference
+from slrlab.theory.erm.codes import activation_code
+from slrlab.theory.erm.equations import Channel
+from slrlab.theory.erm.fields import draw_fields
+from slrlab.theory.erm.overlaps import Overlaps
+from slrlab.theory.erm.weights_reference import CodedWeights
+
+SMOOTH = [
+    make_activation("softmax"),
+    Normalised("softmax with sink", sink=0.7),
+    make_activation("softplus"),
+    make_activation("linear"),
+    make_activation("erf"),
+    make_activation("entmax15"),
+    Projection("entmax1.33", power=3.0),
+    make_activation("normalised: 1 + x + x**2/2"),
+    make_activation("elementwise: 1 + tanh(x)"),
+]
+ALL = [*SMOOTH, make_activation("sparsemax")]
+by_name = pytest.mark.parametrize("activation", ALL, ids=lambda a: a.name)
+smooth_by_name = pytest.mark.parametrize("activation", SMOOTH, ids=lambda a: a.name)
+M_K, Q_K, M_V, Q_V, NOISE = 0.8, 1.2, 0.7, 0.8, 0.1
+FLAGS = [codes.BISTABLE, codes.JUMPED, codes.UNSOLVED]
+
+
+def fields(length, count, seed=0):
+    """Normals in blocks of one sample, so that the means are those of single samples."""
+    rng = np.random.default_rng(seed)
+    base = np.zeros((count, 1, length))
+    base[..., 0] = 2.0
+    shape = (count, 1, length)
+    return (
+        base,
+        rng.standard_normal(shape),
+        rng.standard_normal(shape),
+        rng.standard_normal(shape[:2]),
+    )
+
+
+def order(V_k=1.0, V_v=0.5, **changes):
+    values = {"m_k": M_K, "spread": math.sqrt(Q_K), "slope": M_K / math.sqrt(Q_K), "bias": 0.1}
+    values |= {"m_v": M_V, "q_v": Q_V, "noise": NOISE, "V_k": V_k, "V_v": V_v}
+    return tuple(float(value) for value in (values | changes).values())
+
+
+def run(module, arrays, numbers, activation, starts=True, squares=False):
+    code = activation_code(activation)
+    return module.channel_sums(*arrays, numbers, code.numbers, code.table, starts, squares)
+
+
+def omegas(arrays, numbers):
+    """Return the fields ``ω_χ, ω_z`` and the label of each sample."""
+    base, n_k, n_z, n_y = arrays
+    m_k, spread, _, bias, m_v, q_v, noise, *_ = numbers
+    y = m_v / math.sqrt(q_v) * n_z[:, 0, :1] + math.sqrt(1 - m_v**2 / q_v + noise**2) * n_y
+    return (m_k * base + spread * n_k + bias)[:, 0], math.sqrt(q_v) * n_z[:, 0], y
+
+
+def samples(arrays, numbers, activation):
+    code = activation_code(activation)
+    weights = CodedWeights(code.numbers, code.table)
+    return prox_reference._Samples(*omegas(arrays, numbers), numbers[-2], numbers[-1], weights)
+
+
+@by_name
+@pytest.mark.parametrize("length", [1, 2, 3, 8])
+@pytest.mark.parametrize(("V_k", "starts"), [(1.0, True), (5.0, True), (5.0, False)])
+def test_the_kernel_is_its_reference(activation, length, V_k, starts):
+    arrays, numbers = fields(length, 200, seed=length), order(V_k)
+    ours, reference = (
+        run(module, arrays, numbers, activation, starts, squares=True)
+        for module in (prox_kernel, prox_reference)
+    )
+    np.testing.assert_array_equal(ours[:, FLAGS], reference[:, FLAGS])
+    settled = ours[:, codes.UNSOLVED] == 0.0
+    assert settled.mean() > (0.5 if activation.name == "sparsemax" else 0.99)
+    gap = np.abs(ours - reference)[settled] / (1.0 + np.abs(reference[settled]))
+    # a diagonal entry near zero costs a rare sample a few digits
+    assert np.quantile(gap.max(axis=1), 0.98) < 1e-8
+    assert gap.max() < 1e-4
+    assert gap.mean() < 1e-8
+
+
+@by_name
+def test_blocks_and_groups_of_samples_average(activation):
+    arrays, numbers = fields(3, 64), order()
+    single = run(prox_kernel, arrays, numbers, activation, squares=True)
+    base, n_k, n_z, n_y = arrays
+    blocked = (*(array.reshape(4, 16, 3) for array in (base, n_k, n_z)), n_y.reshape(4, 16))
+    for module in (prox_kernel, prox_reference):
+        means = run(module, blocked, numbers, activation, squares=True)
+        assert means.shape == (4, codes.SUMS)
+        np.testing.assert_allclose(means, single.reshape(4, 16, -1).mean(axis=1), atol=1e-7)
+    plain = run(prox_kernel, blocked, numbers, activation, squares=False)
+    np.testing.assert_array_equal(plain[:, codes.GG_KK :], 0.0)
+
+
+@smooth_by_name
+@pytest.mark.parametrize("V_k", [0.3, 5.0])
+def test_gradient_and_hessian_of_the_objective_by_differences(activation, V_k):
+    batch = samples(fields(3, 40), order(V_k), activation)
+    chi = batch.omega_k + 0.3
+    slope, hessian = batch.newton(chi)
+    h = 1e-5
+    for i in range(3):
+        e = h * np.eye(3)[i]
+        ahead, behind = batch.objective(chi + e), batch.objective(chi - e)
+        np.testing.assert_allclose(slope[:, i], (ahead - behind) / (2 * h), rtol=1e-6, atol=1e-7)
+        change = (batch.newton(chi + e)[0] - batch.newton(chi - e)[0]) / (2 * h)
+        np.testing.assert_allclose(hessian[:, i], change, rtol=2e-5, atol=1e-5)
+
+
+@smooth_by_name
+@pytest.mark.parametrize("V_k", [0.3, 5.0])
+def test_the_prox_is_stationary_and_a_minimum(activation, V_k):
+    batch = samples(fields(4, 200), order(V_k), activation)
+    chi, _, _, settled = prox_reference._solve(batch, True)
+    slope, hessian = (part[settled] for part in batch.newton(chi))
+    step = np.linalg.solve(hessian, slope[..., None])
+    assert np.abs(step).max() < 2e-6
+    assert np.linalg.eigvalsh(hessian).min() > 0.0
+    lowest = batch.objective(chi)
+    rng = np.random.default_rng(0)
+    for size in (1e-2, 0.3, 2.0):
+        other = chi + size * rng.standard_normal(chi.shape)
+        assert (batch.objective(other) >= lowest - 1e-10).mean() > 0.99
+
+
+@by_name
+@pytest.mark.parametrize("V_k", [1.0, 5.0])
+def test_the_prox_is_the_global_minimum(activation, V_k):
+    """Against a dense grid, on samples some of which have two minima."""
+    arrays, numbers = fields(2, 60, seed=3), order(V_k)
+    found = run(prox_kernel, arrays, numbers, activation)
+    batch = samples(arrays, numbers, activation)
+    line = np.linspace(-1.0, 1.0, 81) * math.sqrt(2 * V_k * found[:, codes.ENVELOPE].max())
+    grid = np.stack(np.meshgrid(line, line, indexing="ij"), axis=-1).reshape(-1, 2)
+    missed = 0
+    for i in range(len(found)):
+        one = batch.take(np.full(len(grid), i))
+        missed += one.objective(one.omega_k + grid).min() < found[i, codes.ENVELOPE] - 1e-8
+    allowed = 0.05 if activation.name == "sparsemax" else 0.01
+    assert missed <= allowed * len(found)
+
+
+@smooth_by_name
+def test_gains_are_minus_the_slopes_of_g(activation):
+    """Traces and squares of ``G = −∂g/∂ω`` against differences of the reference prox."""
+    arrays, numbers = fields(3, 60, seed=5), order(0.8)
+    sums = run(prox_kernel, arrays, numbers, activation, starts=False, squares=True)
+    batch = samples(arrays, numbers, activation)
+
+    def g(omega):
+        part = replace(batch, omega_k=omega[:, :3], omega_z=omega[:, 3:])
+        chi, *_ = prox_reference._solve(part, False)
+        for _ in range(2):
+            slope, hessian = part.newton(chi)
+            chi = chi - np.linalg.solve(hessian, slope[..., None])[..., 0]
+        sigma = part.attention.weights(chi)
+        return np.concatenate([(chi - part.omega_k) / part.V_k, part.values(sigma)[0] * sigma], 1)
+
+    omega, h = np.concatenate([batch.omega_k, batch.omega_z], axis=1), 1e-5
+    steps = h * np.eye(6)
+    G = -np.stack([(g(omega + e) - g(omega - e)) / (2 * h) for e in steps], axis=2)
+    kk, kv, vk, vv = G[:, :3, :3], G[:, :3, 3:], G[:, 3:, :3], G[:, 3:, 3:]
+    expected = {
+        codes.TRACE_K: np.trace(kk, axis1=1, axis2=2),
+        codes.TRACE_V: np.trace(vv, axis1=1, axis2=2),
+        codes.GG_KK: (kk**2).sum(axis=(1, 2)),
+        codes.GG_KV: (kv**2).sum(axis=(1, 2)),
+        codes.GG_VV: (vv**2).sum(axis=(1, 2)),
+        codes.GG_CROSS: (kk * vv + kv * vk).sum(axis=(1, 2)),
+    }
+    # a difference across a jump, or across the edge of a support, is no derivative
+    fair = np.abs(G - G.swapaxes(1, 2)).max(axis=(1, 2)) < 1e-4
+    assert fair.mean() > 0.95
+    for place, value in expected.items():
+        np.testing.assert_allclose(sums[fair, place], value[fair], rtol=1e-4, atol=1e-5)
+
+
+TASKS = [SpikedSLR(3.0, 3, 0.2), MaxSLR(2.0, 3, 0.2)]
+POINT = Overlaps(0.7, 0.9, 0.6, 0.6, 0.7, 0.4)
+ENVELOPE_CASES = ["softmax", "softplus", "linear", "normalised: 1 + x + x**2/2"]
+
+
+@pytest.mark.parametrize("task", TASKS, ids=lambda t: t.name)
+@pytest.mark.parametrize("name", [*ENVELOPE_CASES, "erf"])
+def test_the_map_is_the_gradient_of_the_free_energy(task, name):
+    """``q̂ = −2α∂_V EM``, ``V̂ = 2α∂_q EM``, ``m̂ = −α∂_m EM`` with the envelope ``M``."""
+    activation, alpha = make_activation(name, bias=0.2), 2.0
+    channel = Channel.of(draw_fields(task, 10, seed=2), activation, task.noise)
+    rows = channel.means(POINT).conjugates(alpha, POINT)
+
+    def slope(field, h):
+        up, down = (
+            channel.means(replace(POINT, **{field: getattr(POINT, field) + side * h}))
+            for side in (1, -1)
+        )
+        return (up.rows - down.rows)[:, codes.ENVELOPE] / (2 * h)
+
+    for part in "kv":
+        q_hat = np.array([getattr(row, f"q_{part}") for row in rows])
+        np.testing.assert_allclose(-2 * alpha * slope(f"V_{part}", 1e-4), q_hat, rtol=1e-6)
+        for conjugate, field, factor in (("V", "q", 2.0), ("m", "m", -1.0)):
+            hats = np.array([getattr(row, f"{conjugate}_{part}") for row in rows])
+            gap = factor * alpha * slope(f"{field}_{part}", 1e-3) - hats
+            error = gap.std(ddof=1) / math.sqrt(gap.size)
+            assert abs(gap.mean()) <= 4.5 * error + 2e-5 * abs(hats.mean()) + 1e-6, (field, part)
+            assert error < 0.02
+
+
+@pytest.mark.parametrize(
+    "name", ["normalised: 1 + x + x**2/2", "elementwise: 1 + tanh(x)", "elementwise: exp(-x**2)"]
+)
+def test_tables_interpolate_the_map_and_its_derivatives(name):
+    activation = make_activation(name)
+    code = activation_code(activation)
+    assert code.numbers[1] == codes.TABULATED
+    low, step = code.numbers[4:]
+    x = np.concatenate([np.random.default_rng(0).uniform(-40, 40, 4000), [-40.0, 0.0, 40.0]])
+    ours = np.array([prox_kernel._table(value, code.table, low, step) for value in x]).T
+    reference = _reference_table(x, code)
+    phi = activation.phi
+    exacts, tolerances = (phi.value, phi.first, phi.second), (1e-12, 1e-11, 5e-10)
+    for got, twin, exact, most in zip(ours, reference, exacts, tolerances, strict=True):
+        scale = 1.0 + np.abs(exact(x))
+        assert (np.abs(got - exact(x)) / scale).max() < most
+        assert (np.abs(got - twin) / scale).max() < 1e-10
+
+
+def _reference_table(x, code):
+    from slrlab.theory.erm.weights_reference import _table
+
+    return _table(x, code.table, *code.numbers[4:])
+
+
+def test_tables_go_on_as_a_parabola():
+    code = activation_code(make_activation("normalised: 1 + x + x**2/2"))
+    x = np.array([-300.0, -40.5, 41.0, 1e3])
+    ours = np.array([prox_kernel._table(value, code.table, *code.numbers[4:]) for value in x]).T
+    np.testing.assert_allclose(ours, [1 + x + x**2 / 2, 1 + x, np.ones(4)], rtol=1e-9)
+    np.testing.assert_allclose(ours, _reference_table(x, code), rtol=1e-9)
+
+
+def test_codes_of_activations_and_their_errors():
+    for name, family, kind in [
+        ("softmax", codes.NORMALISED, codes.EXPONENTIAL),
+        ("linear", codes.ELEMENTWISE, codes.LINEAR),
+        ("erf", codes.ELEMENTWISE, codes.SHIFTED_ERF),
+        ("softplus", codes.NORMALISED, codes.SOFTPLUS),
+        ("elementwise: exp(x)", codes.ELEMENTWISE, codes.TABULATED),
+    ]:
+        assert activation_code(make_activation(name)).numbers[:2] == (family, kind)
+    assert activation_code(Normalised("s", sink=0.5)).numbers[2] == 0.5
+    assert activation_code(make_activation("entmax15")).numbers[3] == 2.0
+    broken = Elementwise("broken", phi=ScalarMap(np.log, np.reciprocal, lambda x: -(x**-2.0)))
+    with pytest.raises(ValueError, match=r"^activation broken must be finite with two derivatives"):
+        activation_code(broken)
+    with pytest.raises(TypeError, match=r"^activation must be Elementwise, Normalised or Proj"):
+        activation_code("softmax")
+
+
+@by_name
+@pytest.mark.parametrize("length", [1, 3])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"V_k": 1e-12, "V_v": 1e-12},
+        {"V_k": 1e6},
+        {"V_v": 1e6},
+        {"V_k": 1e6, "V_v": 1e6},
+        {"m_k": 0.0, "spread": 0.0, "slope": 0.0},
+        {"m_k": 30.0, "spread": 30.0},
+        {"q_v": 0.49, "noise": 0.0},
+        {"m_v": 0.0, "q_v": 1e-300},
+    ],
+    ids=str,
+)
+def test_degenerate_inputs_give_finite_numbers(activation, length, changes):
+    numbers = order(**changes)
+    base, n_k, n_z, n_y = fields(length, 50)
+    silent = (base, n_k, np.zeros_like(n_z), np.zeros_like(n_y))  # y = 0 and ω_z = 0
+    for arrays in ((base, n_k, n_z, n_y), silent):
+        sums = run(prox_kernel, arrays, numbers, activation, squares=True)
+        assert np.isfinite(sums).all()
+        assert (sums[:, codes.G_K2] >= 0.0).all()
+
+
+def test_without_noise_in_the_label_nothing_pulls():
+    """At ``y = 0, ω_z = 0`` the loss is zero where it starts: no force at all."""
+    base, n_k, n_z, n_y = fields(3, 20)
+    arrays = (base, n_k, np.zeros_like(n_z), np.zeros_like(n_y))
+    sums = run(prox_kernel, arrays, order(), make_activation("softmax"))
+    for place in (codes.G_K2, codes.G_V2, codes.LOSS, codes.ENVELOPE, codes.TRACE_K):
+        np.testing.assert_array_equal(sums[:, place], 0.0)
+
+
+def test_two_threads_may_use_one_channel():
+    task = SpikedSLR(3.0, 3, 0.2)
+    channel = Channel.of(draw_fields(task, 8), make_activation("softmax"), task.noise)
+    points = [replace(POINT, V_k=0.1 * i + 0.1) for i in range(8)]
+    alone = [channel.means(point).rows for point in points]
+    together: dict[int, np.ndarray] = {}
+
+    def work(i):
+        together[i] = channel.means(points[i]).rows
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for i, rows in enumerate(alone):
+        np.testing.assert_array_equal(together[i], rows)
+
+
+def test_results_do_not_depend_on_the_number_of_threads():
+    script = (
+        "from slrlab import SpikedSLR, make_activation\n"
+        "from slrlab.theory.erm.equations import Channel\n"
+        "from slrlab.theory.erm.fields import draw_fields\n"
+        "from slrlab.theory.erm.overlaps import Overlaps\n"
+        "channel = Channel.of(draw_fields(SpikedSLR(3.0, 3), 8), make_activation('softmax'), 0.1)\n"
+        "print(channel.means(Overlaps(0.7, 0.9, 2.0, 0.6, 0.7, 0.4)).rows.tobytes().hex())\n"
+    )
+    printed = [
+        subprocess.run(
+            [sys.executable, "-c", script],
+            env={**os.environ, "NUMBA_NUM_THREADS": threads},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for threads in ("1", "2")
+    ]
+    assert printed[0] == printed[1] != ""
