@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,8 +26,8 @@ RIDGE_K = (0.01, 10.0)
 RIDGE_V = {"softmax": (0.01, 10.0), "linear": (0.1, 100.0)}
 
 Setting = tuple[str, float, tuple[float, ...], float]
-_KEPT = ("ridge_k", "ridge_v", "test_risk", "test_risk_error", "train_mse", "objective")
-_KEPT += ("m_k", "m_v", "q_k", "q_v", "replicon", "bistable_fraction", "trace_gap", "status")
+_KEPT = ["ridge_k", "ridge_v", "test_risk", "test_risk_error", "train_mse", "objective"]
+_KEPT += ["m_k", "m_v", "q_k", "q_v", "replicon", "bistable_fraction", "trace_gap", "status"]
 
 
 def compute(profile: str = "quick", report: Report | None = None) -> pd.DataFrame:
@@ -41,24 +41,24 @@ def compute(profile: str = "quick", report: Report | None = None) -> pd.DataFram
         for activation in ACTIVATIONS
         for ridge in np.geomspace(*RIDGE_V[activation], count).tolist()
     ]
-    rows = parallel_map(_rows, settings, label="figure 6", report=report)
-    return pd.DataFrame([row for line in rows for row in line])
+    lines = parallel_map(_rows, settings, label="figure 6", report=report)
+    return pd.concat(lines, ignore_index=True)
 
 
-def _rows(setting: Setting) -> list[dict[str, Any]]:
-    """Return the rows of one line of the map."""
+def _rows(setting: Setting) -> pd.DataFrame:
+    """Return one line of the map."""
     activation, ridge_v, ridge_k, tolerance = setting
     task = make_task("spiked", signal=SIGNAL, length=LENGTH)
     found = ridge_map(
         task, activation, alpha=ALPHA, ridge_k=ridge_k, ridge_v=[ridge_v], tolerance=tolerance
     )
-    table = found.to_frame().sort_values("ridge_k")
-    return [{"activation": activation, **row} for row in table[list(_KEPT)].to_dict("records")]
+    return found.to_frame().sort_values("ridge_k")[["activation", *_KEPT]]
 
 
 def draw(frame: pd.DataFrame) -> Figure:
     """Draw risk and replicon of each activation; hatching covers the unstable region."""
     import matplotlib.pyplot as plt
+    from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
     with house_style():
@@ -70,7 +70,7 @@ def draw(frame: pd.DataFrame) -> Figure:
             _map(row[1], part, "replicon", f"{label}: replicon", "magma_r")
         handles = [
             Patch(facecolor="none", edgecolor="0.2", hatch="///", label="theory not to be trusted"),
-            plt.Line2D([], [], marker="*", color="#D55E00", linestyle="", label="least test risk"),
+            Line2D([], [], marker="*", color="#D55E00", linestyle="", label="least test risk"),
         ]
         figure.legend(handles=handles, loc="outside lower center", ncols=2)
         figure.suptitle(f"spiked-SLR, $\\nu={SIGNAL:g}$, $L={LENGTH}$, $\\alpha={ALPHA:g}$")

@@ -21,7 +21,7 @@ from slrlab.theory.erm.fields import FieldSample
 from slrlab.theory.erm.overlaps import Conjugates, Overlaps
 from slrlab.theory.moments import attention_moments
 
-_DIFFERENCE = 1e-2
+_DIFFERENCE = 0.1  # wide enough to average over the jumps of a small sample
 
 
 @dataclass(frozen=True)
@@ -111,18 +111,17 @@ class Problem:
     def response(self, channel: Channel, x: FloatArray) -> FloatArray:
         """Return ``(1 − J)⁻¹``: how the fixed point answers a shift of the map.
 
-        ``J`` is the Jacobian of the pooled map, by differences. The same matrix turns the
+        ``J`` is the Jacobian of the pooled map, by central differences. The same matrix turns the
         spread of the blocks into error bars and the residual into a Newton step.
         """
         function = self.step(channel)
-        image = function(x)
         jacobian = np.zeros((x.size, x.size))
         for i in range(x.size):
             if i == 6 and not self.trains_bias:
                 continue
             e = np.zeros(x.size)
             e[i] = _DIFFERENCE
-            jacobian[:, i] = (function(x + e) - image) / _DIFFERENCE
+            jacobian[:, i] = (function(x + e) - function(x - e)) / (2.0 * _DIFFERENCE)
         if not np.isfinite(jacobian).all():
             return np.eye(x.size)
         return np.asarray(np.linalg.pinv(np.eye(x.size) - jacobian, rcond=1e-10))

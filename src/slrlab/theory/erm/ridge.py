@@ -172,7 +172,7 @@ def _search(search: _Search) -> tuple[float, float]:
     while min(ridges) < 0.0:
         # a negative ridge is not allowed: pin the most negative one to 0, search the other
         worst = int(np.argmin(ridges))
-        free = replace(free, **{("ridge_k", "ridge_v")[worst]: 0.0})
+        free = replace(free, ridge_k=0.0) if worst == 0 else replace(free, ridge_v=0.0)
         search.problem = free
         if free.ridge_k is not None and free.ridge_v is not None:
             return free.ridge_k, free.ridge_v

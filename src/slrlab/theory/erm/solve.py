@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -165,7 +166,9 @@ class Solver:
         ideal = minimal_risk(finite, self.activation, tolerance=1e-6)
         m_k = float(np.clip(ideal.m_k, -2.5, 2.5)) or 1.0
         m_v = float(np.clip(ideal.m_v, -2.5, 2.5)) or 1.0
-        bias = float(np.clip(ideal.bias, -3.0, 3.0))
+        # a given bias belongs to the activation, only a learned one to the overlaps
+        learned = self.activation.bias is None
+        bias = float(np.clip(ideal.bias, -3.0, 3.0)) if learned else 0.0
         q_v, V_v = 1.2 * m_v**2, 0.5 * m_v**2
         found = {
             "informed": Overlaps(m_k, 1.2 * m_k**2, 0.5, m_v, q_v, V_v, bias),
@@ -175,7 +178,7 @@ class Solver:
         if neighbour is not None:
             near = Overlaps(
                 *(getattr(neighbour, name) for name in ("m_k", "q_k", "V_k", "m_v", "q_v", "V_v")),
-                neighbour.bias,
+                neighbour.bias if learned else 0.0,
             )
             found = {"continued": near, **found}
         return found
@@ -199,21 +202,10 @@ class Solver:
         x = start.to_vector()
         x[2] = x[2] if problem.V_k is None else math.log(problem.V_k)
         x[5] = x[5] if problem.V_v is None else math.log(problem.V_v)
-        steps, damping = 0, 0.3 if response is None else 0.0
+        steps = 0
         for thorough in (False, True) if global_prox else (False,):
             function = problem.step(problem.channel(fields, global_prox=thorough))
-            if response is not None:
-                function = _newton_map(function, response)
-            found = fixed_point(
-                function,
-                x,
-                # where the prox jumps so does the map of a finite sample, and the residual has
-                # a floor: `measure` compares it with the sampling error
-                tolerance=_JUMPY if thorough else _TOLERANCE,
-                patience=15 if response is None else 6,
-                damping=damping,
-                longest_step=2.0,
-            )
+            found = _iterate(function, x, response, _JUMPY if thorough else _TOLERANCE)
             steps += found.steps
             x = found.point
             if found.diverged:
@@ -344,13 +336,36 @@ class Solver:
         )
 
 
-def _newton_map(
-    function: Callable[[FloatArray], FloatArray], response: FloatArray
-) -> Callable[[FloatArray], FloatArray]:
-    return lambda x: x + response @ (function(x) - x)
+def _iterate(
+    function: Callable[[FloatArray], FloatArray],
+    x: FloatArray,
+    response: FloatArray | None,
+    tolerance: float,
+) -> FixedPoint:
+    """Return the fixed point; Newton's method with the given response first, if there is one.
+
+    Where the prox jumps so does the map of a finite sample, and the residual has a floor: the
+    iteration stops there, and `Solver.measure` compares the floor with the sampling error.
+    """
+    steps = 0
+    if response is not None:
+        found = fixed_point(
+            lambda point: point + response @ (function(point) - point),
+            x,
+            tolerance=tolerance,
+            damping=0.0,
+            patience=5,
+        )
+        if found.converged or (found.stalled and found.residual < 50.0 * tolerance):
+            return found
+        steps = found.steps
+    found = fixed_point(
+        function, x, tolerance=tolerance, damping=0.3, patience=15, longest_step=2.0
+    )
+    return replace(found, steps=found.steps + steps)
 
 
-def describe(problem: Problem) -> dict[str, object]:
+def describe(problem: Problem) -> dict[str, Any]:
     """Return the setting of a problem, as the fields of a result."""
     task = problem.task
     return {
