@@ -199,13 +199,16 @@ def erm(
     chosen_task = read_task(task, signal, length, noise)
     chosen = read_activation(activation, bias)
     samples = number(alpha, "alpha", "a finite number > 0")
-    accuracy = number(tolerance, "tolerance", "a finite number > 0") if tolerance else None
+    accuracy = (
+        number(tolerance, "tolerance", "a finite number > 0") if tolerance is not None else None
+    )
     start = whole(seed, "seed")
     if ridge is not None:
         if ridge != "optimal":
             raise ValueError(f"ridge must be optimal (or give ridge-k and ridge-v), got {ridge}")
         if (ridge_k, ridge_v) != (None, None):
-            raise ValueError("ridge-k and ridge-v must be left out with --ridge optimal, got both")
+            given = ridge_v if ridge_k is None else ridge_k
+            raise ValueError(f"ridge-k, ridge-v must be left out with --ridge optimal, got {given}")
         with progress() as report:
             result = optimal_ridge(
                 chosen_task,

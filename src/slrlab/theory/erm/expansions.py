@@ -66,8 +66,8 @@ def large_alpha(task: Task, activation: Activation | str, *, seed: int = 0) -> L
     --------
     >>> from slrlab import SpikedSLR, large_alpha
     >>> found = large_alpha(SpikedSLR(signal=2.0, length=3), "softmax")
-    >>> print(f"{found.population_risk:.4f} + {found.rate:.2f}/alpha")
-    0.3524 + 0.75/alpha
+    >>> print(f"{found.population_risk:.4f} + {found.rate:.1f}/alpha")
+    0.3524 + 1.5/alpha
     """
     chosen = checked(task, activation, 1.0, 1.0)
     ideal = minimal_risk(task, chosen)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 _SEARCH_SIZE = 10
 _MANY_JUMPS = 1e-3  # share of samples
+_WEAK, _NEAR = 0.02, 0.03
 _SMALLEST_LOG_V = -7.0  # a ridge of about 1000: the vector is switched off
 
 
@@ -54,7 +55,7 @@ class _Search:
             V_k=next(values) if self.problem.ridge_k is None else None,
             V_v=next(values) if self.problem.ridge_v is None else None,
         )
-        if np.min(log_v) < _SMALLEST_LOG_V:
+        if np.min(log_v, initial=0.0) < _SMALLEST_LOG_V:
             return math.inf
         self.solved += 1
         solution = self.solver.solve(
@@ -133,8 +134,14 @@ def optimal_ridge(
     if search is None:
         return no_solution(Problem(task, chosen, float(alpha), math.nan, math.nan))
     solver.report(1, 4, "best ridge: search")
-    ridge_k, ridge_v = _search(search)
-    solver.report(2, 4, f"best ridge: {search.solved} fixed points")
+    (ridge_k, ridge_v), risk = _search(search)
+    weak = _weak_keys(search, risk)
+    if weak is not None:
+        solver.report(2, 4, "best ridge: weak keys")
+        ridges, other = _search(weak)
+        if other < risk:
+            (ridge_k, ridge_v), search = ridges, weak
+    solver.report(3, 4, f"best ridge: {search.solved} fixed points")
     at_edge = min(search.last.overlaps.V_k, search.last.overlaps.V_v) < math.exp(
         _SMALLEST_LOG_V + 0.5
     )
@@ -161,24 +168,44 @@ def _first(solver: Solver, problem: Problem, start: ErmTheory | None) -> _Search
     return None
 
 
-def _search(search: _Search) -> tuple[float, float]:
-    """Return the best non-negative ridges."""
+def _weak_keys(search: _Search, risk: float) -> _Search | None:
+    """Return a search that stands at a weak key ridge, if that may be better than ``risk``.
+
+    At few samples the test risk has a second minimum where the keys are hardly held.
+    """
+    weak = Problem(
+        search.problem.task,
+        search.problem.activation,
+        search.problem.alpha,
+        ridge_k=_WEAK,
+        ridge_v=search.ridges[1],
+    )
+    solution = search.solver.solve(weak, search.last.overlaps, _SEARCH_SIZE)
+    if not solution.settled or weak.risk(solution.overlaps) > risk + _NEAR:
+        return None
+    free = replace(search.problem, ridge_k=None, ridge_v=None)
+    return _Search(search.solver, free, solution, global_prox=True)
+
+
+def _search(search: _Search) -> tuple[tuple[float, float], float]:
+    """Return the best non-negative ridges and the risk there."""
     search.minimum(search.last.overlaps)
-    if search.means(global_prox=True).mean("JUMPED") > _MANY_JUMPS:
+    jumps = search.means(global_prox=True).mean("JUMPED")
+    if jumps > _MANY_JUMPS and not search.global_prox:
         search.global_prox = True  # the cheap prox misses too many lower minima
         search.minimum(search.last.overlaps)
     ridges = search.ridges
-    free = search.problem
     while min(ridges) < 0.0:
         # a negative ridge is not allowed: pin the most negative one to 0, search the other
-        worst = int(np.argmin(ridges))
+        free, worst = search.problem, int(np.argmin(ridges))
         free = replace(free, ridge_k=0.0) if worst == 0 else replace(free, ridge_v=0.0)
         search.problem = free
         if free.ridge_k is not None and free.ridge_v is not None:
-            return free.ridge_k, free.ridge_v
+            search.at(np.empty(0))
+            break
         search.minimum(search.last.overlaps)
         ridges = search.ridges
-    return ridges
+    return search.ridges, search.last.problem.risk(search.last.overlaps)
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ from slrlab.theory.search import is_softmax
 COARSE, FINE, FINEST = 9, 11, 17  # log2 of the size of a block
 _TOLERANCE, _JUMPY = 1e-6, 2e-5
 _LOST = 0.1  # trace gap beyond which the jumps carry a good part of the answer
+_LONGEST = 5000  # the Sobol sequence has 21201 dimensions
 _MOST_TOKENS = 2**24  # in one sample: 400 MB
 Report = Callable[[int, int, str], None]
 
@@ -114,6 +115,8 @@ def checked(task: Task, activation: Activation | str, alpha: float, tolerance: f
     _checks.positive(tolerance, "tolerance")
     if math.isinf(task.signal) and task.gaussian_shift is not None:
         raise ValueError("signal must be finite for this task at finite alpha, got inf")
+    if task.length.longest > _LONGEST:
+        raise ValueError(f"length must be at most {_LONGEST} at finite alpha, got {task.length}")
     chosen = make_activation(activation)
     if isinstance(chosen, Normalised) and is_softmax(chosen) and chosen.bias is None:
         return chosen.with_bias(0.0)  # a shift of all scores changes nothing
@@ -177,8 +180,13 @@ class Solver:
         }
         if neighbour is not None:
             near = Overlaps(
-                *(getattr(neighbour, name) for name in ("m_k", "q_k", "V_k", "m_v", "q_v", "V_v")),
-                neighbour.bias if learned else 0.0,
+                m_k=neighbour.m_k,
+                q_k=neighbour.q_k,
+                V_k=neighbour.V_k,
+                m_v=neighbour.m_v,
+                q_v=neighbour.q_v,
+                V_v=neighbour.V_v,
+                bias=neighbour.bias if learned else 0.0,
             )
             found = {"continued": near, **found}
         return found
@@ -261,8 +269,8 @@ class Solver:
         allowance: float,
     ) -> ErmTheory:
         """Solve on growing samples until the test risk is as accurate as asked."""
-        size, steps, response = FINE, 0, None
         largest = min(FINEST, int(math.log2(_MOST_TOKENS / BLOCKS / self.task.length.mean)))
+        size, steps, response = min(FINE, largest), 0, None
         while True:
             self.report(size - COARSE, FINEST - COARSE + 1, f"sample of {BLOCKS * 2**size}")
             solution = self.solve(problem, start, size, response=response)
@@ -272,7 +280,8 @@ class Solver:
                 response = problem.response(channel, solution.found.point)
             result = self.measure(solution, name, branches, tolerance, response)
             missing = _missing(result, tolerance, allowance)
-            if result.status is Status.UNSTABLE or result.trace_gap > _LOST:
+            jumpy = result.trace_gap > _LOST and result.bistable_fraction > 1e-3
+            if result.status is Status.UNSTABLE or jumpy:
                 largest = min(largest, FINE + 2)  # digits of a number nobody should trust
             if missing <= 1.0 or size >= largest or not solution.usable:
                 return replace(result, steps=steps)
