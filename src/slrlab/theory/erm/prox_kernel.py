@@ -76,6 +76,7 @@ _NEAR_ZERO = 1e-4
 _SAFE_MATH = {"contract", "arcp", "nsz", "reassoc"}
 _compiled = njit(cache=True, error_model="numpy", fastmath=_SAFE_MATH)
 _compiled_inline = njit(cache=True, error_model="numpy", inline="always")
+_CUMULANT = 1.0 / math.sqrt(27.0)
 _ROOT_PI_2 = 2.0 / math.sqrt(math.pi)
 
 
@@ -421,13 +422,37 @@ def _search(work, y, prior, activation, table, lowest, settled):
 
 
 @_compiled_inline
+def _is_convex(work, y, prior, activation):
+    """Return whether ``F`` is surely convex, for softmax without a sink: then no other minimum.
+
+    Along a unit vector ``u`` the data term curves by at least
+    ``−V_v ρ² |Ju|² − ρ κ(ẑ, u, u)``, ``J = diag(σ) − σσᵀ``, with the third joint cumulant under
+    the weights. ``‖J‖ ≤ 1/2`` (row sums). ``|κ(c, u, u)| ≤ range(c)/(3√3)``: ``c`` is a mixture
+    of indicators of sets ``S``; let ``p = σ(S)``. The entries of ``u`` lie in an interval of
+    length √2, and for given means ``√2 a``, ``√2 b`` on and off ``S`` the cumulant is at most
+    ``2p(1 − p)[a(1 − a) + (1 − 2p)(a − b)²]``, which is largest at ``a = 1, b = 0``.
+    """
+    family, kind, sink = activation[0], activation[1], activation[2]
+    if family != NORMALISED or kind != EXPONENTIAL or sink > 0.0:
+        return False
+    v_k, _, v_v, _ = prior
+    count = work.shape[1]
+    low, high = work[_OM_Z, 0], work[_OM_Z, 0]
+    for i in range(1, count):
+        low, high = min(low, work[_OM_Z, i]), max(high, work[_OM_Z, i])
+    rho = max(abs(y - low), abs(y - high)) / (1.0 + v_v / count)
+    bend = 0.25 * v_v * rho * rho + _CUMULANT * rho * (high - low + v_v * rho)
+    return v_k * bend < 0.999
+
+
+@_compiled_inline
 def _solve(work, y, prior, activation, table, starts):
     """Leave the global minimum in row CHI and the derivatives there; return loss and flags."""
     _, inverse_v, v_v, _ = prior
     _copy(work, _OM_K, _TRIAL)
     value, loss, settled, derived = _descend(work, y, prior, activation, table)
     several, jumped = False, False
-    if starts and work.shape[1] > 1:
+    if starts and work.shape[1] > 1 and not (settled and _is_convex(work, y, prior, activation)):
         several, jumped, settled = _search(work, y, prior, activation, table, value, settled)
         derived = False
         loss = _loss(work, y, v_v, activation, table)
