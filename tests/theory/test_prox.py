@@ -157,6 +157,42 @@ def test_the_prox_is_the_global_minimum(activation, V_k):
     assert missed <= allowed * len(found)
 
 
+@pytest.mark.parametrize("length", [2, 3, 6])
+def test_third_cumulants_under_weights_are_bounded(length):
+    """The bound for two tokens, ``1/(3√3)`` of the range, holds for any number of them."""
+    rng = np.random.default_rng(length)
+    sigma = rng.dirichlet(np.full(length, 0.5), size=200_000)
+    u = rng.standard_normal(sigma.shape)
+    u /= np.linalg.norm(u, axis=1, keepdims=True)
+    c = rng.integers(0, 2, sigma.shape)  # the cumulant is linear in c: corners suffice
+    square = (u - (sigma * u).sum(axis=1, keepdims=True)) ** 2
+    cumulant = (sigma * c * square).sum(1) - (sigma * c).sum(1) * (sigma * square).sum(1)
+    assert np.abs(cumulant).max() <= prox_kernel._CUMULANT
+    assert np.abs(cumulant).max() > 0.7 * prox_kernel._CUMULANT
+
+
+@pytest.mark.parametrize(("length", "V_k"), [(2, 3.0), (3, 1.0), (8, 0.5)])
+def test_samples_called_convex_are(length, V_k):
+    """Their Hessian is positive wherever one looks, so the search for other minima is skipped."""
+    activation, numbers = make_activation("softmax"), order(V_k)
+    batch = samples(fields(length, 400, seed=length), numbers, activation)
+    prior = (V_k, 1.0 / V_k, numbers[-1], 1e-4)
+    work = np.zeros((prox_kernel.SCRATCH_ROWS, length))
+    convex = np.zeros(400, dtype=bool)
+    for i in range(400):
+        work[prox_kernel._OM_Z] = batch.omega_z[i]
+        y = float(batch.y[i, 0])
+        convex[i] = prox_kernel._is_convex(work, y, prior, activation_code(activation).numbers)
+    assert 0.2 < convex.mean() < 1.0
+    sure = batch.take(np.flatnonzero(convex))
+    rng = np.random.default_rng(0)
+    for size in (0.5, 2.0, 2.0, 4.0):
+        chi = size * rng.standard_normal(sure.omega_k.shape)
+        assert np.linalg.eigvalsh(sure.newton(chi)[1]).min() > 0.0
+    other = activation_code(make_activation("softplus")).numbers
+    assert not prox_kernel._is_convex(work, 0.0, prior, other)
+
+
 @smooth_by_name
 def test_gains_are_minus_the_slopes_of_g(activation):
     """Traces and squares of ``G = −∂g/∂ω`` against differences of the reference prox."""

@@ -52,16 +52,31 @@ from slrlab.theory.erm.codes import (
     UNSOLVED,
 )
 
-# rows of the scratch space, each of length L
-_CHI, _SIGMA, _PI, _PSI, _CURVE, _THETA, _BETA, _GRAD, _STEP, _TRIAL, _BEST, _OM_K, _OM_Z = range(
-    13
-)
-SCRATCH_ROWS = 13
+# rows of the scratch space, each of length L. Entries are addressed as `work[row, i]`: a view of a
+# row would cost an atomic count of its references, more than the arithmetic of a few tokens
+(
+    _CHI,
+    _SIGMA,
+    _PI,
+    _PSI,
+    _CURVE,
+    _THETA,
+    _BETA,
+    _GRAD,
+    _INVERSE,
+    _STEP,
+    _TRIAL,
+    _BEST,
+    _OM_K,
+    _OM_Z,
+) = range(14)
+SCRATCH_ROWS = 14
 _NEAR_ZERO = 1e-4
 # IEEE division and sums in any order let the loops be vectorised; nan and inf keep their meaning
 _SAFE_MATH = {"contract", "arcp", "nsz", "reassoc"}
 _compiled = njit(cache=True, error_model="numpy", fastmath=_SAFE_MATH)
 _compiled_inline = njit(cache=True, error_model="numpy", inline="always")
+_CUMULANT = 1.0 / math.sqrt(27.0)
 _ROOT_PI_2 = 2.0 / math.sqrt(math.pi)
 
 
@@ -77,7 +92,7 @@ def _softplus(x):
     return math.log1p(tail), p, p * (1.0 - p)
 
 
-@_compiled
+@_compiled_inline
 def _table(x, table, low, step):
     """Return a tabulated map and two derivatives: quintic Hermite inside, Taylor outside."""
     count = table.shape[0]
@@ -118,18 +133,24 @@ def _map(x, top, kind, table, low, step):
     return _table(x, table, low, step)
 
 
-@_compiled
-def _threshold(chi, sigma, power):
-    """Fill ``sigma`` with ``u = (χ/power − τ)_+``, where ``Σ u^power = 1``."""
-    count = chi.shape[0]
-    top = chi[0]
-    for i in range(1, count):
-        top = max(top, chi[i])
-    tau, high = top / power - 1.0, top / power
+@_compiled_inline
+def _top(work):
+    """Return the largest entry of row TRIAL."""
+    top = work[_TRIAL, 0]
+    for i in range(1, work.shape[1]):
+        top = max(top, work[_TRIAL, i])
+    return top
+
+
+@_compiled_inline
+def _threshold(work, power):
+    """Return ``τ`` with ``Σ (χ/power − τ)_+^power = 1`` for the scores in row TRIAL."""
+    high = _top(work) / power
+    tau = high - 1.0
     for _ in range(100):
         total, slope = 0.0, 0.0
-        for i in range(count):
-            u = chi[i] / power - tau
+        for i in range(work.shape[1]):
+            u = work[_TRIAL, i] / power - tau
             if u > 0.0:
                 root = u ** (power - 1.0)
                 total += root * u
@@ -140,108 +161,114 @@ def _threshold(chi, sigma, power):
         tau += step
         if abs(step) < 1e-15:
             break
-    for i in range(count):
-        sigma[i] = max(chi[i] / power - tau, 0.0)
+    return tau
 
 
 @_compiled
-def _weights(work, row, activation, table):
-    """Fill σ, π, ψ and the second derivative (row CURVE) at the scores in ``row``."""
+def _projected(work, power):
+    """Fill σ, π, ψ and the second derivative of a projection; return the mass of ψ."""
+    count = work.shape[1]
+    tau = _threshold(work, power)
+    mass, total = 0.0, 0.0
+    for i in range(count):
+        u = max(work[_TRIAL, i] / power - tau, 0.0)
+        psi = u ** (power - 1.0) if u > 0.0 else 0.0
+        has_curve = u > 1e-12 and power != 1.0
+        work[_CURVE, i] = (power - 1.0) / power * u ** (power - 2.0) if has_curve else 0.0
+        work[_PSI, i] = psi
+        work[_SIGMA, i] = psi * u
+        mass += psi
+        total += psi * u
+    for i in range(count):
+        work[_PI, i] = work[_PSI, i] / mass
+        work[_SIGMA, i] /= total
+    return mass
+
+
+@_compiled_inline
+def _weights(work, activation, table):
+    """Fill σ, π, ψ and the second derivative (row CURVE) at row TRIAL; return the mass of ψ."""
     family, kind, sink, power, low, step = activation
-    chi, sigma, pi, psi, curve = work[row], work[_SIGMA], work[_PI], work[_PSI], work[_CURVE]
-    count = chi.shape[0]
     if family == PROJECTION:
-        _threshold(chi, sigma, power)
-        mass, total = 0.0, 0.0
-        for i in range(count):
-            u = sigma[i]
-            psi[i] = u ** (power - 1.0) if u > 0.0 else 0.0
-            has_curve = u > 1e-12 and power != 1.0
-            curve[i] = (power - 1.0) / power * u ** (power - 2.0) if has_curve else 0.0
-            sigma[i] = psi[i] * u
-            mass += psi[i]
-            total += sigma[i]
-        for i in range(count):
-            pi[i] = psi[i] / mass
-            sigma[i] /= total
-        return mass
+        return _projected(work, power)
+    count = work.shape[1]
     top = 0.0
     if kind == EXPONENTIAL:
-        top = chi[0]
-        for i in range(1, count):
-            top = max(top, chi[i])
+        top = _top(work)
         if sink > 0.0:
             top = max(top, math.log(sink))
     total = 0.0
     for i in range(count):
-        sigma[i], psi[i], curve[i] = _map(chi[i], top, kind, table, low, step)
-        total += sigma[i]
+        value, first, second = _map(work[_TRIAL, i], top, kind, table, low, step)
+        work[_SIGMA, i], work[_PSI, i], work[_CURVE, i] = value, first, second
+        total += value
     if family == ELEMENTWISE:
         for i in range(count):
-            pi[i] = 0.0
+            work[_PI, i] = 0.0
         return 1.0
     if sink > 0.0:
         total += sink * math.exp(-top)
     scale = 1.0 / total if total > 0.0 else 0.0
     for i in range(count):
-        sigma[i] *= scale
-        psi[i] *= scale
-        curve[i] *= scale
-        pi[i] = sigma[i]
+        value = work[_SIGMA, i] * scale
+        work[_SIGMA, i], work[_PI, i] = value, value
+        work[_PSI, i] *= scale
+        work[_CURVE, i] *= scale
     return 1.0
 
 
 @_compiled
-def _loss(work, row, y, v_v, activation, table):
-    """Fill the weights at ``row``; return the data term, ``ρ``, ``A`` and the mass of ψ."""
-    mass = _weights(work, row, activation, table)
-    sigma, om_z = work[_SIGMA], work[_OM_Z]
-    r, square = y, 0.0
-    for i in range(sigma.shape[0]):
-        r -= sigma[i] * om_z[i]
-        square += sigma[i] * sigma[i]
+def _loss(work, y, v_v, activation, table):
+    """Fill the weights at row TRIAL; return ``ρ``, ``A``, the mass of ψ, ``πᵀω_z, πᵀσ, |π|²``."""
+    mass = _weights(work, activation, table)
+    mean, square, pi_z, pi_sigma, pi2 = 0.0, 0.0, 0.0, 0.0, 0.0
+    for i in range(work.shape[1]):
+        sigma, pi, z = work[_SIGMA, i], work[_PI, i], work[_OM_Z, i]
+        mean += sigma * z
+        square += sigma * sigma
+        pi_z += pi * z
+        pi_sigma += pi * sigma
+        pi2 += pi * pi
     a = 1.0 + v_v * square
-    return 0.5 * r * r / a, r / a, a, mass
+    return (y - mean) / a, a, mass, pi_z, pi_sigma, pi2
+
+
+@_compiled_inline
+def _objective(work, loss, inverse_v):
+    """Return ``F`` at row TRIAL, given the loss there."""
+    total = 0.0
+    for i in range(work.shape[1]):
+        total += (work[_TRIAL, i] - work[_OM_K, i]) ** 2
+    return 0.5 * (loss[0] * loss[0] * loss[1] + inverse_v * total)
 
 
 @_compiled
-def _distance(work, row):
-    chi, om_k = work[row], work[_OM_K]
-    total = 0.0
-    for i in range(chi.shape[0]):
-        total += (chi[i] - om_k[i]) ** 2
-    return total
-
-
-@_compiled
-def _derivatives(work, rho, v_v, mass, family):
-    """Fill the gradient of the data term, d (row CURVE), θ and β from the weights there."""
-    sigma, pi, psi, curve = work[_SIGMA], work[_PI], work[_PSI], work[_CURVE]
-    theta, beta, grad, om_z = work[_THETA], work[_BETA], work[_GRAD], work[_OM_Z]
-    count = sigma.shape[0]
-    b_mean, c_mean, pi2 = 0.0, 0.0, 0.0
-    for i in range(count):
-        z = om_z[i] + v_v * rho * sigma[i]
-        b_mean += pi[i] * (z + v_v * rho * sigma[i])
-        c_mean -= pi[i] * rho * z
-        pi2 += pi[i] * pi[i]
-    kappa = v_v * rho * rho
-    total = 0.0
-    for i in range(count):
-        z = om_z[i] + v_v * rho * sigma[i]
+def _derivatives(work, loss, v_v, inverse_v, family):
+    """Make row TRIAL row CHI; fill the gradient of ``F``, d (row CURVE), θ and β there."""
+    rho, _, mass, pi_z, pi_sigma, pi2 = loss
+    pull, kappa = v_v * rho, v_v * rho * rho
+    b_mean, c_mean = pi_z + 2.0 * pull * pi_sigma, -rho * (pi_z + pull * pi_sigma)
+    # θ starts from ψc if normalised, from ψ'c over the mass if projected, else from nothing
+    from_grad, from_curve, shared = 0.0, 0.0, -0.5 * kappa * pi2
+    if family == NORMALISED:
+        from_grad = 1.0
+    elif family == PROJECTION:
+        from_curve = 1.0 / mass
+        for i in range(work.shape[1]):
+            c = -rho * (work[_OM_Z, i] + pull * work[_SIGMA, i]) - c_mean
+            shared += 0.5 * work[_CURVE, i] * c * from_curve * from_curve
+    for i in range(work.shape[1]):
+        chi, psi = work[_TRIAL, i], work[_PSI, i]
+        z_sigma = pull * work[_SIGMA, i]
+        z = work[_OM_Z, i] + z_sigma
         c = -rho * z - c_mean
-        beta[i] = psi[i] * (z + v_v * rho * sigma[i] - b_mean)
-        grad[i] = psi[i] * c
-        curve[i] *= c  # e of the notes: the diagonal from the second derivative of σ
-        theta[i] = grad[i] if family == NORMALISED else curve[i] / mass
-        total += theta[i]
-    zeta = total / mass if family == PROJECTION else 0.0
-    if family == ELEMENTWISE:
-        for i in range(count):
-            theta[i] = 0.0
-    for i in range(count):
-        theta[i] -= psi[i] * (kappa * pi[i] + 0.5 * (zeta - kappa * pi2))
-        curve[i] -= kappa * psi[i] * psi[i]
+        slope, bend = psi * c, work[_CURVE, i] * c
+        work[_CHI, i] = chi
+        work[_BETA, i] = psi * (z + z_sigma - b_mean)
+        work[_GRAD, i] = slope + inverse_v * (chi - work[_OM_K, i])
+        work[_CURVE, i] = bend - kappa * psi * psi
+        start = from_grad * slope + from_curve * bend
+        work[_THETA, i] = start - psi * (kappa * work[_PI, i] + shared)
 
 
 @_compiled_inline
@@ -257,261 +284,313 @@ def _away_from_zero(slope, scale):
 
 
 @_compiled
-def _core(work, a, inverse_v, core):
-    """Fill ``core = (M⁻¹ + U E Uᵀ)⁻¹``, ``U = (ψ, θ, β)``; return whether the Hessian is positive.
+def _core(work, a, stiffness):
+    """Fill ``E`` (row INVERSE); return whether the Hessian is positive, and the core.
 
+    The core is ``(M⁻¹ + U E Uᵀ)⁻¹``, ``U = (ψ, θ, β)``, by rows of its upper triangle.
     ``∇²F = E⁻¹ + UᵀMU``. Counting signs in two Schur complements of one block matrix shows that
     it is positive definite exactly if ``E`` has at most two negative entries and the 3×3 matrix
     has as many positive eigenvalues as are then missing to two.
     """
-    psi, theta, beta, d = work[_PSI], work[_THETA], work[_BETA], work[_CURVE]
     pp, pt, pb, tt, tb, bb = 0.0, -1.0, 0.0, 0.0, 0.0, a
     negative = 0
-    for i in range(psi.shape[0]):
-        e = 1.0 / _away_from_zero(inverse_v + d[i], inverse_v)
+    for i in range(work.shape[1]):
+        psi, theta, beta = work[_PSI, i], work[_THETA, i], work[_BETA, i]
+        e = 1.0 / _away_from_zero(stiffness + work[_CURVE, i], stiffness)
+        work[_INVERSE, i] = e
         if e < 0.0:
             negative += 1
-        pp += e * psi[i] * psi[i]
-        pt += e * psi[i] * theta[i]
-        pb += e * psi[i] * beta[i]
-        tt += e * theta[i] * theta[i]
-        tb += e * theta[i] * beta[i]
-        bb += e * beta[i] * beta[i]
+        pp += e * psi * psi
+        pt += e * psi * theta
+        pb += e * psi * beta
+        tt += e * theta * theta
+        tb += e * theta * beta
+        bb += e * beta * beta
     c00, c01, c02 = tt * bb - tb * tb, tb * pb - pt * bb, pt * tb - tt * pb
     det = pp * c00 + pt * c01 + pb * c02
     minor = pp * tt - pt * pt
     if det == 0.0 or not math.isfinite(det):
-        return False
+        return False, (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     if det < 0.0:
         above = 0 if (pp < 0.0 and minor > 0.0) else 2
     else:
         above = 3 if (pp > 0.0 and minor > 0.0) else 1
     if negative + above != 2:
-        return False
-    core[0, 0], core[0, 1], core[0, 2] = c00 / det, c01 / det, c02 / det
-    core[1, 1], core[1, 2] = (pp * bb - pb * pb) / det, (pt * pb - pp * tb) / det
-    core[2, 2] = minor / det
-    core[1, 0], core[2, 0], core[2, 1] = core[0, 1], core[0, 2], core[1, 2]
-    return True
+        return False, (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    unit = 1.0 / det
+    c11, c12 = (pp * bb - pb * pb) * unit, (pt * pb - pp * tb) * unit
+    return True, (c00 * unit, c01 * unit, c02 * unit, c11, c12, minor * unit)
 
 
 @_compiled
-def _newton_step(work, inverse_v, core, shift):
-    """Fill row STEP with ``−(∇²F + shift)⁻¹∇F``; return its largest entry and its slope."""
-    psi, theta, beta, d = work[_PSI], work[_THETA], work[_BETA], work[_CURVE]
-    chi, om_k, grad, step = work[_CHI], work[_OM_K], work[_GRAD], work[_STEP]
-    count = chi.shape[0]
+def _newton_step(work, core):
+    """Fill row STEP with ``−(E⁻¹ + UᵀMU)⁻¹∇F``; return its largest entry and its slope."""
+    c00, c01, c02, c11, c12, c22 = core
     x, y, z = 0.0, 0.0, 0.0
-    for i in range(count):
-        full = grad[i] + inverse_v * (chi[i] - om_k[i])
-        step[i] = full / _away_from_zero(inverse_v + shift + d[i], inverse_v + shift)
-        x += psi[i] * step[i]
-        y += theta[i] * step[i]
-        z += beta[i] * step[i]
-    cx = core[0, 0] * x + core[0, 1] * y + core[0, 2] * z
-    cy = core[1, 0] * x + core[1, 1] * y + core[1, 2] * z
-    cz = core[2, 0] * x + core[2, 1] * y + core[2, 2] * z
+    for i in range(work.shape[1]):
+        flat = work[_INVERSE, i] * work[_GRAD, i]
+        x += work[_PSI, i] * flat
+        y += work[_THETA, i] * flat
+        z += work[_BETA, i] * flat
+    cx = c00 * x + c01 * y + c02 * z
+    cy = c01 * x + c11 * y + c12 * z
+    cz = c02 * x + c12 * y + c22 * z
     largest, slope = 0.0, 0.0
-    for i in range(count):
-        lift = psi[i] * cx + theta[i] * cy + beta[i] * cz
-        step[i] = lift / _away_from_zero(inverse_v + shift + d[i], inverse_v + shift) - step[i]
-        largest = max(largest, abs(step[i]))
-        slope += step[i] * (grad[i] + inverse_v * (chi[i] - om_k[i]))
+    for i in range(work.shape[1]):
+        lift = work[_PSI, i] * cx + work[_THETA, i] * cy + work[_BETA, i] * cz
+        step = work[_INVERSE, i] * (lift - work[_GRAD, i])
+        work[_STEP, i] = step
+        largest = max(largest, abs(step))
+        slope += step * work[_GRAD, i]
     return largest, slope
 
 
 @_compiled
-def _descend(work, y, v_k, v_v, activation, table, core, tolerance):
-    """Run Newton's method from row CHI to a local minimum; return ``F`` and whether it settled."""
-    inverse_v, family = 1.0 / v_k, activation[0]
-    chi, step, trial = work[_CHI], work[_STEP], work[_TRIAL]
-    count = chi.shape[0]
-    data, rho, a, mass = _loss(work, _CHI, y, v_v, activation, table)
-    value = data + 0.5 * inverse_v * _distance(work, _CHI)
+def _copy(work, source, target):
+    for i in range(work.shape[1]):
+        work[target, i] = work[source, i]
+
+
+@_compiled
+def _descend(work, y, prior, activation, table):
+    """Run Newton's method from row TRIAL to a local minimum there.
+
+    Return ``F``, the loss, whether it settled and whether the derivatives are those there; if it
+    settled without them, the weights are.
+    """
+    _, inverse_v, v_v, tolerance = prior
+    loss = _loss(work, y, v_v, activation, table)
+    value = _objective(work, loss, inverse_v)
     for _ in range(MOST_STEPS):
-        _derivatives(work, rho, v_v, mass, family)
+        _derivatives(work, loss, v_v, inverse_v, activation[0])
         shift = 0.0
-        while not _core(work, a, inverse_v + shift, core):
+        positive, core = _core(work, loss[1], inverse_v)
+        while not positive:
             shift = max(2.0 * shift, 0.25 * inverse_v)
             if shift > 1e12 * inverse_v:
-                return value, False
-        largest, slope = _newton_step(work, inverse_v, core, shift)
+                return value, loss, False, True
+            positive, core = _core(work, loss[1], inverse_v + shift)
+        largest, slope = _newton_step(work, core)
         if largest <= 1e-3 * tolerance:
-            return value, True
+            return value, loss, True, True
         # convergence is quadratic: after a full step this short the error is far below it
         close = shift == 0.0 and largest <= tolerance
         scale = 1.0
         while True:
-            for i in range(count):
-                trial[i] = chi[i] + scale * step[i]
-            data, rho, a, mass = _loss(work, _TRIAL, y, v_v, activation, table)
-            new = data + 0.5 * inverse_v * _distance(work, _TRIAL)
+            for i in range(work.shape[1]):
+                work[_TRIAL, i] = work[_CHI, i] + scale * work[_STEP, i]
+            ahead = _loss(work, y, v_v, activation, table)
+            new = _objective(work, ahead, inverse_v)
             if close or new <= value + 1e-4 * scale * slope:
                 break
             scale *= 0.4
             if scale * largest <= 1e-3 * tolerance:  # no way down: a kink, not a smooth minimum
-                return value, False
-        for i in range(count):
-            chi[i] = trial[i]
-        value = new
+                _copy(work, _CHI, _TRIAL)
+                return value, loss, False, False
+        value, loss = new, ahead
         if close:
-            return value, True
-    return value, False
+            return value, loss, True, False
+    return value, loss, False, False
 
 
 @_compiled
-def _solve(work, y, v_k, v_v, activation, table, core, starts):
-    """Leave the global minimum in row CHI and the derivatives there; return its properties."""
-    chi, best, om_k = work[_CHI], work[_BEST], work[_OM_K]
-    count = chi.shape[0]
-    family = activation[0]
-    tolerance = 1e-4 * min(1.0, math.sqrt(v_k))  # weights vary on the scale 1, the prior on √V_k
-    chi[:] = om_k
-    lowest, settled = _descend(work, y, v_k, v_v, activation, table, core, tolerance)
-    best[:] = chi
+def _search(work, y, prior, activation, table, lowest, settled):
+    """Start from other places; leave the lowest minimum in row TRIAL; return flags on it."""
+    v_k, _, _, tolerance = prior
+    count = work.shape[1]
+    sides = 2 if activation[0] == ELEMENTWISE else 1
     several, jumped = False, False
-    if starts and count > 1:
-        sides = 2 if family == ELEMENTWISE else 1
-        for trial in range(count * sides):
-            # a better minimum lies in the ball of radius √(2 V_k F): start inside it
-            reach = math.sqrt(2.0 * v_k * lowest)
-            if reach < 0.02:
-                break
-            token = trial // sides
-            chi[:] = om_k
-            chi[token] += 0.75 * reach * (1.0 if trial % sides == 0 else -1.0)
-            value, good = _descend(work, y, v_k, v_v, activation, table, core, tolerance)
-            apart = 0.0
-            for i in range(count):
-                apart = max(apart, abs(chi[i] - best[i]))
-            if apart > 10.0 * tolerance:
-                several = several or good
-            if value < lowest - 1e-9 * (1.0 + lowest):
-                lowest, settled, jumped = value, good, True
-                best[:] = chi
-    chi[:] = best
-    data, rho, a, mass = _loss(work, _CHI, y, v_v, activation, table)
-    _derivatives(work, rho, v_v, mass, family)
-    return data, rho, a, (several, jumped, settled)
+    _copy(work, _TRIAL, _BEST)
+    for start in range(count * sides):
+        # a better minimum lies in the ball of radius √(2 V_k F): start inside it
+        reach = math.sqrt(2.0 * v_k * lowest)
+        if reach < 0.02:
+            break
+        _copy(work, _OM_K, _TRIAL)
+        work[_TRIAL, start // sides] += 0.75 * reach * (1.0 if start % sides == 0 else -1.0)
+        value, _, good, _ = _descend(work, y, prior, activation, table)
+        apart = 0.0
+        for i in range(count):
+            apart = max(apart, abs(work[_TRIAL, i] - work[_BEST, i]))
+        if apart > 10.0 * tolerance:
+            several = several or good
+        if value < lowest - 1e-9 * (1.0 + lowest):
+            lowest, settled, jumped = value, good, True
+            _copy(work, _TRIAL, _BEST)
+    _copy(work, _BEST, _TRIAL)
+    return several, jumped, settled
+
+
+@_compiled_inline
+def _is_convex(work, y, prior, activation):
+    """Return whether ``F`` is surely convex, for softmax without a sink: then no other minimum.
+
+    Along a unit vector ``u`` the data term curves by at least
+    ``−V_v ρ² |Ju|² − ρ κ(ẑ, u, u)``, ``J = diag(σ) − σσᵀ``, with the third joint cumulant under
+    the weights. ``‖J‖ ≤ 1/2`` (row sums). ``|κ(c, u, u)| ≤ range(c)/(3√3)``: ``c`` is a mixture
+    of indicators of sets ``S``; let ``p = σ(S)``. The entries of ``u`` lie in an interval of
+    length √2, and for given means ``√2 a``, ``√2 b`` on and off ``S`` the cumulant is at most
+    ``2p(1 − p)[a(1 − a) + (1 − 2p)(a − b)²]``, which is largest at ``a = 1, b = 0``.
+    """
+    family, kind, sink = activation[0], activation[1], activation[2]
+    if family != NORMALISED or kind != EXPONENTIAL or sink > 0.0:
+        return False
+    v_k, _, v_v, _ = prior
+    count = work.shape[1]
+    low, high = work[_OM_Z, 0], work[_OM_Z, 0]
+    for i in range(1, count):
+        low, high = min(low, work[_OM_Z, i]), max(high, work[_OM_Z, i])
+    rho = max(abs(y - low), abs(y - high)) / (1.0 + v_v / count)
+    bend = 0.25 * v_v * rho * rho + _CUMULANT * rho * (high - low + v_v * rho)
+    return v_k * bend < 0.999
+
+
+@_compiled_inline
+def _solve(work, y, prior, activation, table, starts):
+    """Leave the global minimum in row CHI and the derivatives there; return loss and flags."""
+    _, inverse_v, v_v, _ = prior
+    _copy(work, _OM_K, _TRIAL)
+    value, loss, settled, derived = _descend(work, y, prior, activation, table)
+    several, jumped = False, False
+    if starts and work.shape[1] > 1 and not (settled and _is_convex(work, y, prior, activation)):
+        several, jumped, settled = _search(work, y, prior, activation, table, value, settled)
+        derived = False
+        loss = _loss(work, y, v_v, activation, table)
+    elif not (settled or derived):
+        loss = _loss(work, y, v_v, activation, table)
+    if not derived:
+        _derivatives(work, loss, v_v, inverse_v, activation[0])
+    return loss, several, jumped, settled
 
 
 @_compiled
-def _gain_traces(work, rho, a, v_k, core):
+def _gain_traces(work, rho, a, inverse_v, core):
     """Return ``tr G^kk`` and ``tr G^vv`` at the prox, in O(L)."""
-    psi, theta, beta, d = work[_PSI], work[_THETA], work[_BETA], work[_CURVE]
-    sigma, pi = work[_SIGMA], work[_PI]
-    inverse_v = 1.0 / v_k
+    c00, c01, c02, c11, c12, c22 = core
     trace_k, off, s2, p2, ps = 0.0, 0.0, 0.0, 0.0, 0.0
-    for i in range(psi.shape[0]):
-        full = _away_from_zero(inverse_v + d[i], inverse_v)
-        e = 1.0 / full
-        u0, u1, u2 = psi[i], theta[i], beta[i]
-        w0 = core[0, 0] * u0 + core[0, 1] * u1 + core[0, 2] * u2
-        w1 = core[1, 0] * u0 + core[1, 1] * u1 + core[1, 2] * u2
-        w2 = core[2, 0] * u0 + core[2, 1] * u1 + core[2, 2] * u2
-        quad = u0 * w0 + u1 * w1 + u2 * w2
-        trace_k += inverse_v * ((full - inverse_v) * e + inverse_v * e * e * quad)
-        c = -rho * psi[i]
+    for i in range(work.shape[1]):
+        full = _away_from_zero(inverse_v + work[_CURVE, i], inverse_v)
+        e, sigma, pi = work[_INVERSE, i], work[_SIGMA, i], work[_PI, i]
+        u0, u1, u2 = work[_PSI, i], work[_THETA, i], work[_BETA, i]
+        w0 = c00 * u0 + c01 * u1 + c02 * u2
+        w1 = c01 * u0 + c11 * u1 + c12 * u2
+        w2 = c02 * u0 + c12 * u1 + c22 * u2
+        quad = e * e * (u0 * w0 + u1 * w1 + u2 * w2)
+        trace_k += (full - inverse_v) * e + inverse_v * quad
+        c = -rho * u0
         # Pψ = −E Uᵀ C_θ and Pβ = A E Uᵀ C_β
-        off += c * c * (e - e * e * quad)
-        off += 2.0 * c * e * (-rho * pi[i] * w1 + sigma[i] * w2)
-        s2 += sigma[i] * sigma[i]
-        p2 += pi[i] * pi[i]
-        ps += pi[i] * sigma[i]
-    off += rho * rho * p2 * (-core[1, 1])
-    off += 2.0 * rho * ps / a * (a * core[1, 2])
-    off += s2 / (a * a) * (a - a * a * core[2, 2])
-    return trace_k, s2 / a - off
+        off += c * (c * (e - quad) + 2.0 * e * (sigma * w2 - rho * pi * w1))
+        s2 += sigma * sigma
+        p2 += pi * pi
+        ps += pi * sigma
+    off += 2.0 * rho * ps * c12 - rho * rho * p2 * c11 + s2 * (1.0 / a - c22)
+    return inverse_v * trace_k, s2 / a - off
 
 
 @_compiled
-def _gain_squares(work, rho, a, v_k, core, sums, scale):
+def _gain_squares(work, rho, a, inverse_v, core, sums):
     """Add the squares of the token blocks of ``G`` that the replicon needs, in O(L²)."""
-    psi, theta, beta, d = work[_PSI], work[_THETA], work[_BETA], work[_CURVE]
-    sigma, pi = work[_SIGMA], work[_PI]
-    inverse_v = 1.0 / v_k
-    count = psi.shape[0]
-    pp, pb, bb = -core[1, 1], a * core[1, 2], a - a * a * core[2, 2]
+    c00, c01, c02, c11, c12, c22 = core
+    count = work.shape[1]
+    pp, pb, bb = -c11, a * c12, a - a * a * c22
     for i in range(count):
-        full = _away_from_zero(inverse_v + d[i], inverse_v)
-        e_i = 1.0 / full
-        w0 = core[0, 0] * psi[i] + core[0, 1] * theta[i] + core[0, 2] * beta[i]
-        w1 = core[1, 0] * psi[i] + core[1, 1] * theta[i] + core[1, 2] * beta[i]
-        w2 = core[2, 0] * psi[i] + core[2, 1] * theta[i] + core[2, 2] * beta[i]
-        p_psi_i, p_beta_i, c_i = -e_i * w1, a * e_i * w2, -rho * psi[i]
+        full = _away_from_zero(inverse_v + work[_CURVE, i], inverse_v)
+        e_i, sigma_i, pi_i = work[_INVERSE, i], work[_SIGMA, i], work[_PI, i]
+        psi, theta, beta = work[_PSI, i], work[_THETA, i], work[_BETA, i]
+        w0 = c00 * psi + c01 * theta + c02 * beta
+        w1 = c01 * psi + c11 * theta + c12 * beta
+        w2 = c02 * psi + c12 * theta + c22 * beta
+        p_psi_i, p_beta_i, c_i = -e_i * w1, a * e_i * w2, -rho * psi
         for j in range(count):
-            e_j = 1.0 / _away_from_zero(inverse_v + d[j], inverse_v)
-            x1 = core[1, 0] * psi[j] + core[1, 1] * theta[j] + core[1, 2] * beta[j]
-            x2 = core[2, 0] * psi[j] + core[2, 1] * theta[j] + core[2, 2] * beta[j]
-            p_psi_j, p_beta_j, c_j = -e_j * x1, a * e_j * x2, -rho * psi[j]
-            p_ij = -e_i * e_j * (w0 * psi[j] + w1 * theta[j] + w2 * beta[j])
+            e_j, sigma_j, pi_j = work[_INVERSE, j], work[_SIGMA, j], work[_PI, j]
+            psi, theta, beta = work[_PSI, j], work[_THETA, j], work[_BETA, j]
+            p_psi_j = -e_j * (c01 * psi + c11 * theta + c12 * beta)
+            p_beta_j = a * e_j * (c02 * psi + c12 * theta + c22 * beta)
+            c_j = -rho * psi
+            p_ij = -e_i * e_j * (w0 * psi + w1 * theta + w2 * beta)
             kk = -inverse_v * inverse_v * p_ij
             if i == j:
                 p_ij += e_i
                 kk += inverse_v * (full - inverse_v) * e_i
-            kv = inverse_v * (p_ij * c_j + p_psi_i * rho * pi[j] + p_beta_i * sigma[j] / a)
-            vk = inverse_v * (p_ij * c_i + p_psi_j * rho * pi[i] + p_beta_j * sigma[i] / a)
-            vv = sigma[i] * sigma[j] / a - c_i * p_ij * c_j
-            vv -= c_i * (p_psi_i * rho * pi[j] + p_beta_i * sigma[j] / a)
-            vv -= c_j * (p_psi_j * rho * pi[i] + p_beta_j * sigma[i] / a)
-            vv -= rho * rho * pi[i] * pi[j] * pp + sigma[i] * sigma[j] / (a * a) * bb
-            vv -= rho / a * pb * (pi[i] * sigma[j] + pi[j] * sigma[i])
-            sums[GG_KK] += scale * kk * kk
-            sums[GG_KV] += scale * kv * kv
-            sums[GG_VV] += scale * vv * vv
-            sums[GG_CROSS] += scale * (kk * vv + kv * vk)
+            right = p_psi_i * rho * pi_j + p_beta_i * sigma_j / a
+            left = p_psi_j * rho * pi_i + p_beta_j * sigma_i / a
+            kv, vk = inverse_v * (p_ij * c_j + right), inverse_v * (p_ij * c_i + left)
+            vv = sigma_i * sigma_j * (1.0 / a - bb / (a * a)) - c_i * p_ij * c_j
+            vv -= c_i * right + c_j * left + rho * rho * pi_i * pi_j * pp
+            vv -= rho / a * pb * (pi_i * sigma_j + pi_j * sigma_i)
+            sums[GG_KK] += kk * kk
+            sums[GG_KV] += kv * kv
+            sums[GG_VV] += vv * vv
+            sums[GG_CROSS] += kk * vv + kv * vk
 
 
-@_compiled
-def _one(sample, chi_base, n_k, n_z, n_y, order, activation, table, work, core, flags, sums, scale):
-    """Add the contribution of one sample of a block; the relevant token comes first."""
+@_compiled_inline
+def _constants(order):
+    """Return what is the same for all samples: scales of the fields, and of the prox."""
     m_k, spread_k, slope_k, bias, m_v, q_v, noise, v_k, v_v = order
-    om_k, om_z = work[_OM_K], work[_OM_Z]
-    count = n_k.shape[1]
     root_v = math.sqrt(q_v)
-    for i in range(count):
-        om_k[i] = m_k * chi_base[sample, i] + spread_k * n_k[sample, i] + bias
-        om_z[i] = root_v * n_z[sample, i]
     left = max(1.0 - m_v * m_v / q_v, 0.0)
     spread_y = math.sqrt(left + noise * noise)
-    y = m_v / root_v * n_z[sample, 0] + spread_y * n_y[sample]
-    data, rho, a, (several, jumped, settled) = _solve(
-        work, y, v_k, v_v, activation, table, core, flags[0]
-    )
-    if not _core(work, a, 1.0 / v_k, core):
-        settled = False
-        core[:] = 0.0
-    trace_k, trace_v = _gain_traces(work, rho, a, v_k, core)
-    chi, sigma = work[_CHI], work[_SIGMA]
+    share = left / spread_y if spread_y > 0.0 else 0.0
+    # weights vary on the scale 1, the prior on √V_k
+    tolerance = 1e-4 * min(1.0, math.sqrt(v_k))
+    keys, values = (m_k, spread_k, slope_k, bias), (m_v / root_v, root_v, spread_y, share)
+    return keys, values, (v_k, 1.0 / v_k, v_v, tolerance)
+
+
+@_compiled_inline
+def _one(sample, chi_base, n_k, n_z, n_y, constants, activation, table, work, flags, sums):
+    """Add the contribution of one sample of a block; the relevant token comes first."""
+    (m_k, spread_k, slope_k, bias), (overlap, root_v, spread_y, share), prior = constants
+    count = work.shape[1]
+    for i in range(count):
+        work[_OM_K, i] = m_k * chi_base[sample, i] + spread_k * n_k[sample, i] + bias
+        work[_OM_Z, i] = root_v * n_z[sample, i]
+    y = overlap * n_z[sample, 0] + spread_y * n_y[sample]
+    loss, several, jumped, settled = _solve(work, y, prior, activation, table, flags[0])
+    rho, a = loss[0], loss[1]
+    v_k, inverse_v, _, _ = prior
+    positive, core = _core(work, a, inverse_v)
+    trace_k, trace_v = _gain_traces(work, rho, a, inverse_v, core)
     g_k2, g_v2, k_teacher, v_teacher, k_field, v_field, k_sum = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for i in range(count):
-        g_k, g_v = (chi[i] - om_k[i]) / v_k, rho * sigma[i]
-        z_star = m_v / root_v * n_z[sample, i]
-        if i == 0:
-            z_star += left / spread_y * n_y[sample] if spread_y > 0.0 else 0.0
+        om_k = work[_OM_K, i]
+        g_k, g_v = (work[_CHI, i] - om_k) * inverse_v, rho * work[_SIGMA, i]
         g_k2 += g_k * g_k
         g_v2 += g_v * g_v
         k_teacher += g_k * (chi_base[sample, i] + slope_k * n_k[sample, i])
-        v_teacher += g_v * z_star
-        k_field += g_k * (om_k[i] - bias)
-        v_field += g_v * om_z[i]
+        v_teacher += g_v * n_z[sample, i]
+        k_field += g_k * (om_k - bias)
+        v_field += g_v * work[_OM_Z, i]
         k_sum += g_k
-    sums[G_K2] += scale * g_k2
-    sums[G_V2] += scale * g_v2
-    sums[TRACE_K] += scale * trace_k
-    sums[TRACE_V] += scale * trace_v
-    sums[G_K_TEACHER] += scale * k_teacher
-    sums[G_V_TEACHER] += scale * v_teacher
-    sums[G_K_FIELD] += scale * k_field
-    sums[G_V_FIELD] += scale * v_field
-    sums[G_K_SUM] += scale * k_sum
-    sums[LOSS] += scale * rho * rho
-    sums[ENVELOPE] += scale * (data + 0.5 * v_k * g_k2)
-    sums[BISTABLE] += scale * several
-    sums[JUMPED] += scale * jumped
-    sums[UNSOLVED] += scale * (not settled)
+    sums[G_K2] += g_k2
+    sums[G_V2] += g_v2
+    sums[TRACE_K] += trace_k
+    sums[TRACE_V] += trace_v
+    sums[G_K_TEACHER] += k_teacher
+    sums[G_V_TEACHER] += overlap * v_teacher + share * n_y[sample] * rho * work[_SIGMA, 0]
+    sums[G_K_FIELD] += k_field
+    sums[G_V_FIELD] += v_field
+    sums[G_K_SUM] += k_sum
+    sums[LOSS] += rho * rho
+    sums[ENVELOPE] += 0.5 * (rho * rho * a + v_k * g_k2)
+    sums[BISTABLE] += several
+    sums[JUMPED] += jumped
+    sums[UNSOLVED] += not (settled and positive)
     if flags[1]:
-        _gain_squares(work, rho, a, v_k, core, sums, scale)
+        _gain_squares(work, rho, a, inverse_v, core, sums)
+
+
+@_compiled
+def _block(base, keys, values, labels, order, activation, table, flags, sums):
+    """Fill ``sums`` with the means over one block of samples."""
+    size, count = keys.shape
+    constants = _constants(order)
+    work = np.empty((SCRATCH_ROWS, count))
+    for i in range(size):
+        _one(i, base, keys, values, labels, constants, activation, table, work, flags, sums)
+    for i in range(SUMS):
+        sums[i] /= size
 
 
 @njit(cache=True, error_model="numpy", parallel=True)
@@ -521,28 +600,10 @@ def channel_sums(chi_base, n_k, n_z, n_y, order, activation, table, starts, squa
     ``chi_base``, ``n_k``, ``n_z`` have shape ``(blocks, size, L)``, ``n_y`` ``(blocks, size)``;
     the fields are ``ω_χ = m_k·chi_base + spread_k·n_k + bias`` and ``ω_z = √q_v·n_z``.
     """
-    blocks, size, count = n_k.shape
+    blocks = n_k.shape[0]
     sums = np.zeros((blocks, SUMS))
     for block in prange(blocks):
         # views are taken here: one for each sample would have the threads fight over its count
-        base, keys, values, labels = chi_base[block], n_k[block], n_z[block], n_y[block]
-        row = sums[block]
-        work = np.empty((SCRATCH_ROWS, count))
-        core = np.empty((3, 3))
-        for i in range(size):
-            _one(
-                i,
-                base,
-                keys,
-                values,
-                labels,
-                order,
-                activation,
-                table,
-                work,
-                core,
-                (starts, squares),
-                row,
-                1.0 / size,
-            )
+        fields = chi_base[block], n_k[block], n_z[block], n_y[block]
+        _block(*fields, order, activation, table, (starts, squares), sums[block])
     return sums
