@@ -42,7 +42,7 @@ class ErmTheory(Result):
     ridge_k, ridge_v
         The ridges, given or optimal.
     replicon, stable
-        Stability of replica symmetry: trust the numbers if ``replicon < 1``.
+        Stability of replica symmetry: ``stable`` is ``replicon < 1`` and ``trace_gap < 0.1``.
     bistable_fraction, trace_gap
         Signs that the prox jumps, where the replicon understates the instability.
     branch, branches

@@ -4,7 +4,8 @@ A grid of ridges needs hundreds of fixed points. Here the search runs over the v
 ``(V_k, V_v)``: at fixed ``V`` four equations remain instead of six, the ridge that belongs to a
 solution is read off as ``r_a = 1/V_a − V̂_a``, and the test risk is a smooth function with one
 minimum that Newton's method finds in tens of fixed points. Where it would need a negative ridge,
-that ridge is 0 and the other one is searched alone.
+that ridge is 0 and the other one is searched alone. Where the prox jumps too much for the theory to
+hold (weak ridges, few samples), a toll keeps the search on the side that can be trusted.
 """
 
 from __future__ import annotations
@@ -27,13 +28,14 @@ from slrlab.theory.erm.overlaps import Overlaps
 from slrlab.theory.erm.problem import Problem
 from slrlab.theory.erm.result import ErmTheory
 from slrlab.theory.erm.solve import Report, Solution, Solver, checked, no_solution
+from slrlab.theory.erm.stability import jump_warning
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _SEARCH_SIZE = 10
 _MANY_JUMPS = 1e-3  # share of samples
-_WEAK, _NEAR = 0.02, 0.03
+_FREE_GAP, _STEEP = 0.05, 10.0  # where the toll on the trace gap begins, and its curvature
 _SMALLEST_LOG_V = -7.0  # a ridge of about 1000: the vector is switched off
 
 
@@ -64,7 +66,21 @@ class _Search:
         if not solution.settled:
             return math.inf
         self.last = solution
-        return problem.risk(solution.overlaps)
+        return problem.risk(solution.overlaps) + _STEEP * self._excess_gap() ** 2
+
+    def _excess_gap(self) -> float:
+        """Return by how much the trace gap exceeds what is free of toll."""
+        if not self.global_prox:
+            return 0.0
+        means, overlaps = self.means(global_prox=True), self.last.overlaps
+        gap = jump_warning(means, self.problem.alpha, overlaps).trace_gap
+        return max(0.0, gap - _FREE_GAP)
+
+    @property
+    def at_edge(self) -> bool:
+        """Whether the minimum leans on the edge of the search or of what can be trusted."""
+        smallest = min(self.last.overlaps.V_k, self.last.overlaps.V_v)
+        return smallest < math.exp(_SMALLEST_LOG_V + 0.5) or self._excess_gap() > 0.0
 
     def minimum(self, start: Overlaps) -> FloatArray:
         """Return the log variances of least risk; the last solution is the one there."""
@@ -119,7 +135,8 @@ def optimal_ridge(
     -------
     ErmTheory
         With ``ridge_k``, ``ridge_v`` the optimum. A ridge of exactly 0 means that the optimum
-        lies at the boundary; status ``boundary`` that the risk still falls as a ridge grows.
+        lies at the boundary; status ``boundary`` that the risk still falls at the edge of the
+        search: as a ridge grows, or into the region where the theory cannot be trusted.
 
     Examples
     --------
@@ -134,21 +151,12 @@ def optimal_ridge(
     if search is None:
         return no_solution(Problem(task, chosen, float(alpha), math.nan, math.nan))
     solver.report(1, 4, "best ridge: search")
-    (ridge_k, ridge_v), risk = _search(search)
-    weak = _weak_keys(search, risk)
-    if weak is not None:
-        solver.report(2, 4, "best ridge: weak keys")
-        ridges, other = _search(weak)
-        if other < risk:
-            (ridge_k, ridge_v), search = ridges, weak
+    ridge_k, ridge_v = _search(search)
     solver.report(3, 4, f"best ridge: {search.solved} fixed points")
-    at_edge = min(search.last.overlaps.V_k, search.last.overlaps.V_v) < math.exp(
-        _SMALLEST_LOG_V + 0.5
-    )
     problem = Problem(task, chosen, float(alpha), ridge_k=ridge_k, ridge_v=ridge_v)
     starts = {"continued": search.last.overlaps, **solver.starts()}
     result = solver.best(problem, tolerance, starts)
-    if at_edge and result.status is Status.SAMPLED:
+    if search.at_edge and result.status is Status.SAMPLED:
         result = replace(result, status=Status.BOUNDARY)
     return result.require() if strict else result
 
@@ -168,30 +176,10 @@ def _first(solver: Solver, problem: Problem, start: ErmTheory | None) -> _Search
     return None
 
 
-def _weak_keys(search: _Search, risk: float) -> _Search | None:
-    """Return a search that stands at a weak key ridge, if that may be better than ``risk``.
-
-    At few samples the test risk has a second minimum where the keys are hardly held.
-    """
-    weak = Problem(
-        search.problem.task,
-        search.problem.activation,
-        search.problem.alpha,
-        ridge_k=_WEAK,
-        ridge_v=search.ridges[1],
-    )
-    solution = search.solver.solve(weak, search.last.overlaps, _SEARCH_SIZE)
-    if not solution.settled or weak.risk(solution.overlaps) > risk + _NEAR:
-        return None
-    free = replace(search.problem, ridge_k=None, ridge_v=None)
-    return _Search(search.solver, free, solution, global_prox=True)
-
-
-def _search(search: _Search) -> tuple[tuple[float, float], float]:
-    """Return the best non-negative ridges and the risk there."""
+def _search(search: _Search) -> tuple[float, float]:
+    """Return the best non-negative ridges."""
     search.minimum(search.last.overlaps)
-    jumps = search.means(global_prox=True).mean("JUMPED")
-    if jumps > _MANY_JUMPS and not search.global_prox:
+    if search.means(global_prox=True).mean("JUMPED") > _MANY_JUMPS:
         search.global_prox = True  # the cheap prox misses too many lower minima
         search.minimum(search.last.overlaps)
     ridges = search.ridges
@@ -205,7 +193,7 @@ def _search(search: _Search) -> tuple[tuple[float, float], float]:
             break
         search.minimum(search.last.overlaps)
         ridges = search.ridges
-    return search.ridges, search.last.problem.risk(search.last.overlaps)
+    return max(search.ridges[0], 0.0), max(search.ridges[1], 0.0)
 
 
 @dataclass(frozen=True)

@@ -24,13 +24,12 @@ from slrlab.theory.erm.fields import BLOCKS, FieldSample, draw_fields
 from slrlab.theory.erm.overlaps import Overlaps
 from slrlab.theory.erm.problem import Problem
 from slrlab.theory.erm.result import ErmBranch, ErmTheory
-from slrlab.theory.erm.stability import jump_warning, replicon
+from slrlab.theory.erm.stability import MOST_GAP, jump_warning, replicon
 from slrlab.theory.population import minimal_risk
 from slrlab.theory.search import is_softmax
 
 COARSE, FINE, FINEST = 9, 11, 17  # log2 of the size of a block
 _TOLERANCE, _JUMPY = 1e-6, 2e-5
-_LOST = 0.1  # trace gap beyond which the jumps carry a good part of the answer
 _LONGEST = 5000  # the Sobol sequence has 21201 dimensions
 _MOST_TOKENS = 2**24  # in one sample: 400 MB
 Report = Callable[[int, int, str], None]
@@ -280,8 +279,7 @@ class Solver:
                 response = problem.response(channel, solution.found.point)
             result = self.measure(solution, name, branches, tolerance, response)
             missing = _missing(result, tolerance, allowance)
-            jumpy = result.trace_gap > _LOST and result.bistable_fraction > 1e-3
-            if result.status is Status.UNSTABLE or jumpy:
+            if result.status in (Status.UNSTABLE, Status.NOT_CONVERGED) and size > FINE:
                 largest = min(largest, FINE + 2)  # digits of a number nobody should trust
             if missing <= 1.0 or size >= largest or not solution.usable:
                 return replace(result, steps=steps)
@@ -311,13 +309,14 @@ class Solver:
         risk_error = _standard_error(shifts @ slope)
         spread = _spread(overlaps, shifts)
         eigenvalue = replicon(means, problem.alpha, overlaps)
-        warning = jump_warning(means, overlaps)
+        warning = jump_warning(means, problem.alpha, overlaps)
+        stable = bool(eigenvalue < 1.0 and warning.trace_gap < MOST_GAP)
         ridge_k, ridge_v = problem.ridges(means, overlaps)
         solved = solution.found.converged or bool(
             np.abs(remaining).max() < 0.1 and abs(remaining @ slope) < risk_error
         )
         return ErmTheory(
-            status=_status(solution.found, solved, eigenvalue, risk_error, tolerance),
+            status=_status(solution.found, solved, stable, risk_error, tolerance),
             test_risk=problem.risk(overlaps),
             test_risk_error=risk_error,
             train_mse=means.mean("LOSS"),
@@ -332,7 +331,7 @@ class Solver:
             ridge_k=ridge_k,
             ridge_v=ridge_v,
             replicon=eigenvalue,
-            stable=bool(eigenvalue < 1.0),
+            stable=stable,
             bistable_fraction=warning.bistable_fraction,
             trace_gap=warning.trace_gap,
             branch=name,
@@ -397,13 +396,13 @@ def _missing(result: ErmTheory, tolerance: float, allowance: float) -> float:
 
 
 def _status(
-    found: FixedPoint, solved: bool, eigenvalue: float, error: float, tolerance: float
+    found: FixedPoint, solved: bool, stable: bool, error: float, tolerance: float
 ) -> Status:
     if found.diverged:
         return Status.DIVERGED
     if not solved:
         return Status.NOT_CONVERGED
-    if not eigenvalue < 1.0:
+    if not stable:
         return Status.UNSTABLE
     return Status.SAMPLED if error <= tolerance else Status.INACCURATE
 

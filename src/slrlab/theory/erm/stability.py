@@ -27,6 +27,9 @@ def replicon(means: ChannelMeans, alpha: float, overlaps: Overlaps) -> float:
     return float(max(np.abs(np.linalg.eigvals(diagonal)).max(), abs(crossed)))
 
 
+MOST_GAP = 0.1  # share of the stiffness that may be missed
+
+
 @dataclass(frozen=True)
 class JumpWarning:
     """Two signs that the prox jumps.
@@ -36,23 +39,23 @@ class JumpWarning:
     bistable_fraction
         Share of samples whose prox has more than one local minimum.
     trace_gap
-        Relative difference between ``V̂`` from the trace of ``G``, blind to jumps, and from
-        Stein's identity, which counts them; the larger of the two for keys and values.
+        Difference between ``V̂`` from the trace of ``G``, blind to jumps, and from Stein's
+        identity, which counts them, in units of ``1/V = r + V̂``: the share of the stiffness that
+        the theory misses. The larger of keys and values.
     """
 
     bistable_fraction: float
     trace_gap: float
 
 
-def jump_warning(means: ChannelMeans, overlaps: Overlaps) -> JumpWarning:
+def jump_warning(means: ChannelMeans, alpha: float, overlaps: Overlaps) -> JumpWarning:
     """Return the signs of jumps at a fixed point; the prox must have been searched globally."""
     gaps = []
-    for m, residual, teacher, field, trace in (
-        (overlaps.m_k, overlaps.R_k, "G_K_TEACHER", "G_K_FIELD", "TRACE_K"),
-        (overlaps.m_v, overlaps.R_v, "G_V_TEACHER", "G_V_FIELD", "TRACE_V"),
+    for m, residual, V, teacher, field, trace in (
+        (overlaps.m_k, overlaps.R_k, overlaps.V_k, "G_K_TEACHER", "G_K_FIELD", "TRACE_K"),
+        (overlaps.m_v, overlaps.R_v, overlaps.V_v, "G_V_TEACHER", "G_V_FIELD", "TRACE_V"),
     ):
         # Stein: E[g·n] = −√R E tr G, with n = (ω − m h*)/√R
         stein = -(means.mean(field) - m * means.mean(teacher)) / max(residual, 1e-12)
-        plain = means.mean(trace)
-        gaps.append(abs(stein - plain) / max(abs(plain), abs(stein), 1e-6))
+        gaps.append(alpha * V * abs(stein - means.mean(trace)))
     return JumpWarning(means.mean("BISTABLE"), max(gaps))
