@@ -99,6 +99,52 @@ def test_bayes_json_is_one_object_with_the_contract_keys(capsys):
     assert found["risk_it"] == bayes_optimal(SpikedSLR(2.0, 3), alpha=1.1).risk_it
 
 
+ERM_KEYS = {"test_risk", "test_risk_error", "train_mse", "objective", "m_k", "m_v", "q_k", "q_v"}
+ERM_KEYS |= {"V_k", "V_v", "ridge_k", "ridge_v", "replicon", "stable", "branch", "status"}
+
+
+def test_erm_json_is_one_object_with_the_contract_keys(capsys):
+    arguments = ["erm", "--alpha", "8", "--ridge-k", "0.4", "--ridge-v", "0.8"]
+    arguments += ["--tolerance", "5e-3", "--json"]
+    code, out, _ = run(capsys, *arguments)
+    found = json.loads(out)
+    assert code == 0
+    assert set(found) >= ERM_KEYS
+    assert found["stable"] is True
+    assert found["test_risk"] == pytest.approx(0.4627, abs=0.02)
+
+
+def test_erm_table_with_the_best_ridge(capsys):
+    arguments = ["erm", "--alpha", "4", "--ridge", "optimal", "--activation", "linear"]
+    code, out, _ = run(capsys, *arguments, "--tolerance", "1e-2")
+    assert code == 0
+    assert "replicon" in out
+    assert "±" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "alpha must be a finite number > 0, got nothing"),
+        (["--alpha", "0"], "ridge_k must be a finite number >= 0 (or use --ridge optimal)"),
+        (["--alpha", "0", "--ridge", "optimal"], "alpha must be a finite number > 0, got 0.0"),
+        (["--alpha", "x"], "alpha must be a finite number > 0, got x"),
+        (["--alpha", "1", "--ridge", "best"], "ridge must be optimal"),
+        (["--alpha", "1", "--ridge", "optimal", "--ridge-k", "2"], "must be left out"),
+        (["--alpha", "1", "--ridge-k", "-1", "--ridge-v", "1"], "ridge_k must be"),
+        (["--alpha", "1", "--ridge-k", "1", "--ridge-v", "1", "--seed", "1.5"], "seed must be"),
+        (["--alpha", "1", "--ridge", "optimal", "--tolerance", ""], "tolerance must be"),
+    ],
+)
+def test_bad_input_to_erm(capsys, arguments, message):
+    code, out, err = run(capsys, "erm", "--json", *arguments)
+    assert code == 2
+    assert out == ""
+    assert err.startswith("slrlab: ")
+    assert err.count("\n") == 1
+    assert message in err
+
+
 def test_bayes_thresholds_and_tables(capsys):
     found = json.loads(run(capsys, "bayes", "--thresholds", "--json")[1])
     assert found["alpha_it"] == 1.0
@@ -164,7 +210,7 @@ def test_figure(capsys, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "command", [[], ["population"], ["bayes"], ["claims"], ["figure"], ["reproduce"]]
+    "command", [[], ["population"], ["bayes"], ["erm"], ["claims"], ["figure"], ["reproduce"]]
 )
 def test_help_teaches(capsys, command):
     code, out, _ = run(capsys, *command, "--help")

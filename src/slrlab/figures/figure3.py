@@ -82,7 +82,7 @@ def _row(setting: Setting) -> dict[str, Any]:
 
 
 def draw(frame: pd.DataFrame) -> Figure:
-    """Draw one panel for each signal; open markers where replica symmetry is unstable."""
+    """Draw one panel for each signal; open markers where the theory fails beyond the ridge."""
     import matplotlib.pyplot as plt
 
     signals = sorted(frame["signal"].unique())
@@ -115,8 +115,8 @@ def _panel(panel: Axes, part: pd.DataFrame) -> None:
             linestyle=mark.dashes,
             label=f"{mark.label}, trained",
         )
-        trusted = curve["stable"].astype(bool)
-        for rows, face in ((curve[trusted], mark.color), (curve[~trusted], "white")):
+        inside = curve["status"] == "sampled"
+        for rows, face in ((curve[inside], mark.color), (curve[~inside], "white")):
             panel.errorbar(
                 rows["alpha"],
                 rows["risk"],
@@ -134,5 +134,11 @@ def _panel(panel: Axes, part: pd.DataFrame) -> None:
             linestyle=":",
             label=f"{mark.label}, infinite data",
         )
-    if not part.loc[part["curve"] != "bayes", "stable"].astype(bool).all():
-        panel.plot([], [], "o", color="0.4", markerfacecolor="white", label="theory unstable")
+    panel.plot(
+        [],
+        [],
+        "o",
+        color="0.4",
+        markerfacecolor="white",
+        label="best ridge at which the theory holds",
+    )

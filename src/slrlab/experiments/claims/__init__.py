@@ -6,11 +6,14 @@ from collections.abc import Callable, Sequence
 
 from slrlab import _checks
 from slrlab.experiments.claims.checks import Check, Claim, Verdict
+from slrlab.experiments.claims.finite_samples import FINITE_SAMPLE_CLAIMS
 from slrlab.experiments.claims.population import POPULATION_CLAIMS
 
 __all__ = ["CLAIMS", "Check", "Claim", "Verdict", "run_claims"]
 
-CLAIMS: dict[str, Claim] = {claim.name: claim for claim in POPULATION_CLAIMS}
+CLAIMS: dict[str, Claim] = {
+    claim.name: claim for claim in (*POPULATION_CLAIMS, *FINITE_SAMPLE_CLAIMS)
+}
 
 
 def run_claims(

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _SEARCH_SIZE = 10
 _MANY_JUMPS = 1e-3  # share of samples
 _FREE_GAP, _STEEP = 0.05, 10.0  # where the toll on the trace gap begins, and its curvature
-_SMALLEST_LOG_V = -7.0  # a ridge of about 1000: the vector is switched off
+_SMALLEST_LOG_V = -12.0  # a ridge of about 1e5: the vector is switched off
 
 
 @dataclass

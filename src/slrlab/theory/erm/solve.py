@@ -30,6 +30,7 @@ from slrlab.theory.search import is_softmax
 
 COARSE, FINE, FINEST = 9, 11, 17  # log2 of the size of a block
 _TOLERANCE, _JUMPY = 1e-6, 2e-5
+_MOST_UNSOLVED = 0.01  # share of samples whose prox did not settle (sparsemax: on a kink)
 _LONGEST = 5000  # the Sobol sequence has 21201 dimensions
 _MOST_TOKENS = 2**24  # in one sample: 400 MB
 Report = Callable[[int, int, str], None]
@@ -316,7 +317,12 @@ class Solver:
             np.abs(remaining).max() < 0.1 and abs(remaining @ slope) < risk_error
         )
         return ErmTheory(
-            status=_status(solution.found, solved, stable, risk_error, tolerance),
+            status=_status(
+                solution.found,
+                solved,
+                stable,
+                risk_error <= tolerance and means.mean("UNSOLVED") < _MOST_UNSOLVED,
+            ),
             test_risk=problem.risk(overlaps),
             test_risk_error=risk_error,
             train_mse=means.mean("LOSS"),
@@ -395,16 +401,14 @@ def _missing(result: ErmTheory, tolerance: float, allowance: float) -> float:
     return max(ratios)
 
 
-def _status(
-    found: FixedPoint, solved: bool, stable: bool, error: float, tolerance: float
-) -> Status:
+def _status(found: FixedPoint, solved: bool, stable: bool, accurate: bool) -> Status:
     if found.diverged:
         return Status.DIVERGED
     if not solved:
         return Status.NOT_CONVERGED
     if not stable:
         return Status.UNSTABLE
-    return Status.SAMPLED if error <= tolerance else Status.INACCURATE
+    return Status.SAMPLED if accurate else Status.INACCURATE
 
 
 def _standard_error(values: FloatArray) -> float:
