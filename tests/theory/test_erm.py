@@ -24,6 +24,7 @@ from slrlab import (
     optimal_ridge,
     ridge_map,
 )
+from slrlab.theory.erm.measure import measure
 from slrlab.theory.erm.problem import Problem
 from slrlab.theory.erm.solve import Solver
 
@@ -183,7 +184,7 @@ def test_error_bars_are_honest(activation, ridge):
     def run(seed, size):
         solver = Solver(SPIKED, chosen, seed)
         solution = solver.solve(problem, solver.starts()["informed"], size, global_prox=False)
-        return solver.measure(solution, "informed", (), 1.0)
+        return measure(solution, "informed", (), 1.0)
 
     truth = run(1000, 12)
     runs = [run(seed, 8) for seed in range(20)]

@@ -24,10 +24,11 @@ from slrlab.model.lengths import FloatArray
 from slrlab.model.tasks import Task
 from slrlab.numerics.minimise import newton_minimum
 from slrlab.theory.erm.equations import ChannelMeans
+from slrlab.theory.erm.measure import Solution, no_solution
 from slrlab.theory.erm.overlaps import Overlaps
 from slrlab.theory.erm.problem import Problem
 from slrlab.theory.erm.result import ErmTheory
-from slrlab.theory.erm.solve import Report, Solution, Solver, checked, no_solution
+from slrlab.theory.erm.solve import Report, Solver, checked
 from slrlab.theory.erm.stability import jump_warning
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
@@ -21,16 +20,15 @@ from slrlab.model.lengths import FloatArray
 from slrlab.model.tasks import Task
 from slrlab.numerics.fixed_point import FixedPoint, fixed_point
 from slrlab.theory.erm.fields import BLOCKS, FieldSample, draw_fields
+from slrlab.theory.erm.measure import Solution, branch_of, measure, no_solution
 from slrlab.theory.erm.overlaps import Overlaps
 from slrlab.theory.erm.problem import Problem
 from slrlab.theory.erm.result import ErmBranch, ErmTheory
-from slrlab.theory.erm.stability import MOST_GAP, jump_warning, replicon
 from slrlab.theory.population import minimal_risk
 from slrlab.theory.search import is_softmax
 
 COARSE, FINE, FINEST = 9, 11, 17  # log2 of the size of a block
 _TOLERANCE, _JUMPY = 1e-6, 2e-5
-_MOST_UNSOLVED = 0.01  # share of samples whose prox did not settle (sparsemax: on a kink)
 _LONGEST = 5000  # the Sobol sequence has 21201 dimensions
 _MOST_TOKENS = 2**24  # in one sample: 400 MB
 Report = Callable[[int, int, str], None]
@@ -121,28 +119,6 @@ def checked(task: Task, activation: Activation | str, alpha: float, tolerance: f
     if isinstance(chosen, Normalised) and is_softmax(chosen) and chosen.bias is None:
         return chosen.with_bias(0.0)  # a shift of all scores changes nothing
     return chosen
-
-
-@dataclass(frozen=True)
-class Solution:
-    """A fixed point on one sample, and what is computed there."""
-
-    problem: Problem
-    overlaps: Overlaps
-    found: FixedPoint
-    fields: FieldSample
-    global_prox: bool
-    steps: int
-
-    @property
-    def usable(self) -> bool:
-        """Whether the iteration got close enough to anything to be measured."""
-        return not self.found.diverged and bool(np.isfinite(self.found.point).all())
-
-    @property
-    def settled(self) -> bool:
-        """Whether the residual is small enough for a coarse sample."""
-        return self.found.converged or (self.found.stalled and self.found.residual < 0.02)
 
 
 class Solver:
@@ -253,10 +229,10 @@ class Solver:
         found = self.distinct(problem, starts)
         if not found:
             return no_solution(problem)
-        branches = tuple(_branch(name, solution) for name, solution in found)
+        branches = tuple(branch_of(name, solution) for name, solution in found)
         name, coarse = found[0]
         if not coarse.settled:
-            return self.measure(coarse, name, branches, tolerance)  # refining would not cure it
+            return measure(coarse, name, branches, tolerance)  # refining would not cure it
         return self.refine(problem, coarse.overlaps, name, branches, tolerance, allowance)
 
     def refine(
@@ -278,7 +254,7 @@ class Solver:
             if response is None:
                 channel = problem.channel(solution.fields, global_prox=True)
                 response = problem.response(channel, solution.found.point)
-            result = self.measure(solution, name, branches, tolerance, response)
+            result = measure(solution, name, branches, tolerance, response)
             missing = _missing(result, tolerance, allowance)
             if result.status in (Status.UNSTABLE, Status.NOT_CONVERGED) and size > FINE:
                 largest = min(largest, FINE + 2)  # digits of a number nobody should trust
@@ -288,66 +264,6 @@ class Solver:
             # the error of scrambled Sobol points falls a little faster than 1/√size
             growth = math.ceil(1.2 * math.log2(missing)) if math.isfinite(missing) else 2
             size = min(largest, size + max(1, growth))
-
-    def measure(
-        self,
-        solution: Solution,
-        name: str,
-        branches: tuple[ErmBranch, ...],
-        tolerance: float,
-        response: FloatArray | None = None,
-    ) -> ErmTheory:
-        """Return risk, errors, stability and status at a fixed point."""
-        problem, overlaps = solution.problem, solution.overlaps
-        channel = problem.channel(solution.fields, global_prox=solution.global_prox)
-        means = channel.means(overlaps, squares=True)
-        x = overlaps.to_vector()
-        if response is None:
-            response = problem.response(channel, x)
-        images = problem.images(means, overlaps)
-        shifts, slope = (images - images.mean(axis=0)) @ response.T, problem.risk_slope(x)
-        remaining = response @ (images.mean(axis=0) - x)
-        risk_error = _standard_error(shifts @ slope)
-        spread = _spread(overlaps, shifts)
-        eigenvalue = replicon(means, problem.alpha, overlaps)
-        warning = jump_warning(means, problem.alpha, overlaps)
-        stable = bool(eigenvalue < 1.0 and warning.trace_gap < MOST_GAP)
-        ridge_k, ridge_v = problem.ridges(means, overlaps)
-        solved = solution.found.converged or bool(
-            np.abs(remaining).max() < 0.1 and abs(remaining @ slope) < risk_error
-        )
-        return ErmTheory(
-            status=_status(
-                solution.found,
-                solved,
-                stable,
-                risk_error <= tolerance and means.mean("UNSOLVED") < _MOST_UNSOLVED,
-            ),
-            test_risk=problem.risk(overlaps),
-            test_risk_error=risk_error,
-            train_mse=means.mean("LOSS"),
-            objective=problem.objective(means, overlaps),
-            m_k=overlaps.m_k,
-            m_v=overlaps.m_v,
-            q_k=overlaps.q_k,
-            q_v=overlaps.q_v,
-            V_k=overlaps.V_k,
-            V_v=overlaps.V_v,
-            bias=overlaps.bias if problem.trains_bias else float(self.activation.bias or 0.0),
-            ridge_k=ridge_k,
-            ridge_v=ridge_v,
-            replicon=eigenvalue,
-            stable=stable,
-            bistable_fraction=warning.bistable_fraction,
-            trace_gap=warning.trace_gap,
-            branch=name,
-            branches=branches,
-            samples=solution.fields.size,
-            steps=solution.steps,
-            residual=solution.found.residual,
-            errors=spread,
-            **describe(problem),
-        )
 
 
 def _iterate(
@@ -359,7 +275,7 @@ def _iterate(
     """Return the fixed point; Newton's method with the given response first, if there is one.
 
     Where the prox jumps so does the map of a finite sample, and the residual has a floor: the
-    iteration stops there, and `Solver.measure` compares the floor with the sampling error.
+    iteration stops there, and `measure` compares the floor with the sampling error.
     """
     steps = 0
     if response is not None:
@@ -379,19 +295,6 @@ def _iterate(
     return replace(found, steps=found.steps + steps)
 
 
-def describe(problem: Problem) -> dict[str, Any]:
-    """Return the setting of a problem, as the fields of a result."""
-    task = problem.task
-    return {
-        "alpha": problem.alpha,
-        "task": task.name,
-        "signal": task.signal,
-        "length": task.length,
-        "noise": task.noise,
-        "activation": problem.activation.name,
-    }
-
-
 def _missing(result: ErmTheory, tolerance: float, allowance: float) -> float:
     """Return the largest error in units of what is allowed."""
     ratios = [result.test_risk_error / tolerance]
@@ -399,66 +302,3 @@ def _missing(result: ErmTheory, tolerance: float, allowance: float) -> float:
         scale = max(1.0, abs(getattr(result, name)))
         ratios.append(result.errors[name] / (allowance * tolerance * scale))
     return max(ratios)
-
-
-def _status(found: FixedPoint, solved: bool, stable: bool, accurate: bool) -> Status:
-    if found.diverged:
-        return Status.DIVERGED
-    if not solved:
-        return Status.NOT_CONVERGED
-    if not stable:
-        return Status.UNSTABLE
-    return Status.SAMPLED if accurate else Status.INACCURATE
-
-
-def _standard_error(values: FloatArray) -> float:
-    return float(values.std(ddof=1) / math.sqrt(values.size))
-
-
-def _spread(overlaps: Overlaps, shifts: FloatArray) -> dict[str, float]:
-    """Return the standard errors of the order parameters from shifts of the coordinates."""
-    m_k, log_r_k, log_v_k, m_v, log_r_v, log_v_v, _ = shifts.T
-    moves = {
-        "m_k": m_k,
-        "m_v": m_v,
-        "q_k": 2.0 * overlaps.m_k * m_k + overlaps.R_k * log_r_k,
-        "q_v": 2.0 * overlaps.m_v * m_v + overlaps.R_v * log_r_v,
-        "V_k": overlaps.V_k * log_v_k,
-        "V_v": overlaps.V_v * log_v_v,
-    }
-    return {name: _standard_error(move) for name, move in moves.items()}
-
-
-def _branch(name: str, solution: Solution) -> ErmBranch:
-    problem, overlaps = solution.problem, solution.overlaps
-    channel = problem.channel(solution.fields, global_prox=True)
-    status = Status.SAMPLED if solution.settled else Status.NOT_CONVERGED
-    return ErmBranch(
-        status,
-        name,
-        problem.risk(overlaps),
-        problem.objective(channel.means(overlaps), overlaps),
-        overlaps.m_k,
-        overlaps.m_v,
-    )
-
-
-def no_solution(problem: Problem) -> ErmTheory:
-    """Return the result of a search in which every start diverged."""
-    nan = math.nan
-    return ErmTheory(
-        Status.DIVERGED,
-        *(nan,) * 11,
-        problem.ridge_k if problem.ridge_k is not None else nan,
-        problem.ridge_v if problem.ridge_v is not None else nan,
-        nan,
-        False,
-        nan,
-        nan,
-        "none",
-        (),
-        0,
-        0,
-        nan,
-        **describe(problem),
-    )
