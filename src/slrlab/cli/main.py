@@ -29,6 +29,7 @@ from slrlab.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from slrlab._result import Result
     from slrlab.theory.bayes_optimal import BayesOptimal, BayesThresholds
 
 app = typer.Typer(
@@ -110,13 +111,7 @@ def population(
             values = best if best is not None else number(m_v, "m_v", "a finite number")
             order = OrderParameters(order.m_k, values, order.R_k, order.R_v)
             result = risk_at(chosen_task, chosen, order)
-    if as_json:
-        print_json(result.to_dict())
-    else:
-        rows = [(name, _shown(value)) for name, value in result.to_dict().items()]
-        print_table("Population risk", ("quantity", "value"), rows)
-    if not result.status.usable:
-        raise typer.Exit(1)
+    _print_result("Population risk", result, as_json)
 
 
 @app.command()
@@ -148,14 +143,8 @@ def bayes(
         else:
             samples = number(alpha, "alpha", "a finite number > 0")
             result = bayes_optimal(chosen, alpha=samples)
-    if as_json:
-        print_json(result.to_dict())
-    else:
-        title = "Bayes-optimal thresholds" if thresholds else "Bayes-optimal risk"
-        rows = [(name, _shown(value)) for name, value in result.to_dict().items()]
-        print_table(title, ("quantity", "value"), rows)
-    if not result.status.usable:
-        raise typer.Exit(1)
+    title = "Bayes-optimal thresholds" if thresholds else "Bayes-optimal risk"
+    _print_result(title, result, as_json)
 
 
 @app.command()
@@ -231,17 +220,27 @@ def erm(
                 seed=start,
                 report=report,
             )
+    branches = "; ".join(
+        f"{item.branch}: test risk {item.test_risk:.4g}, objective {item.objective:.6g}"
+        for item in result.branches
+    )
+    errors = ", ".join(f"{name} {value:.2g}" for name, value in result.errors.items())
+    special = {"test_risk": str(result.risk), "branches": branches, "errors": errors}
+    _print_result("Trained attention", result, as_json, special)
+
+
+def _print_result(
+    title: str, result: Result, as_json: bool, special: dict[str, str] | None = None
+) -> None:
+    """Print a result as JSON or as a table ; exit with 1 if it is unusable.
+
+    ``special`` replaces the wording of some rows.
+    """
     if as_json:
         print_json(result.to_dict())
     else:
         shown = {name: _shown(value) for name, value in result.to_dict().items()}
-        shown["test_risk"] = str(result.risk)
-        shown["branches"] = "; ".join(
-            f"{item.branch}: test risk {item.test_risk:.4g}, objective {item.objective:.6g}"
-            for item in result.branches
-        )
-        shown["errors"] = ", ".join(f"{name} {value:.2g}" for name, value in result.errors.items())
-        print_table("Trained attention", ("quantity", "value"), list(shown.items()))
+        print_table(title, ("quantity", "value"), list((shown | (special or {})).items()))
     if not result.status.usable:
         raise typer.Exit(1)
 

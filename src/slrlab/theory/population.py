@@ -112,7 +112,7 @@ def minimal_risk(
     >>> print(f"{result.risk:.10f} at m_k = {result.m_k:.6f}")
     0.3524232689 at m_k = 1.414214
     """
-    chosen = _checked(task, activation, tolerance)
+    chosen = checked(task, activation, tolerance)
     if is_softmax(chosen) and chosen.bias is None:
         chosen = chosen.with_bias(0.0)  # a shift of all scores changes nothing
     bayes = bayes_risk(task)
@@ -155,7 +155,7 @@ def risk_at(
     >>> abs(result.risk - result.bayes_risk) < 1e-12
     True
     """
-    chosen = _checked(task, activation, tolerance)
+    chosen = checked(task, activation, tolerance)
     if chosen.bias is None:
         raise ValueError(
             f"bias of {chosen.name} must be a number at given order parameters, got free"
@@ -220,7 +220,7 @@ def risk_profile(
     >>> profile.risk.round(4).tolist()
     [0.6667, 0.3595, 0.3577]
     """
-    chosen = _checked(task, activation, 1e-9)
+    chosen = checked(task, activation, 1e-9)
     if chosen.bias is None:
         if math.isinf(task.signal):
             raise ValueError(
@@ -252,7 +252,7 @@ def _moments_at(
     return attention_moments(task, activation, *keys, resolution=level)
 
 
-def _checked(task: Task, activation: Activation | str, tolerance: float) -> Activation:
+def checked(task: Task, activation: Activation | str, tolerance: float) -> Activation:
     """Validate what every public function takes and return the activation."""
     if not isinstance(task, Task):
         raise TypeError(

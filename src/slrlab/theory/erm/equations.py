@@ -17,6 +17,7 @@ import numpy as np
 
 from slrlab.model.activations import Activation
 from slrlab.model.lengths import FloatArray
+from slrlab.theory.erm import codes
 from slrlab.theory.erm.codes import ActivationCode, activation_code
 from slrlab.theory.erm.fields import FieldSample
 from slrlab.theory.erm.overlaps import Conjugates, Overlaps
@@ -45,28 +46,22 @@ class ChannelMeans:
 
     def bias_steps(self) -> FloatArray:
         """Return, for each row, a Newton-like step of the bias towards ``E Σ_ℓ g_χℓ = 0``."""
-        from slrlab.theory.erm import prox_kernel as kernel
-
-        push, stiffness = self.rows[:, kernel.G_K_SUM], np.abs(self.rows[:, kernel.TRACE_K])
+        push, stiffness = self.rows[:, codes.G_K_SUM], np.abs(self.rows[:, codes.TRACE_K])
         return np.asarray(np.clip(push / np.maximum(stiffness, 1e-12), -1.0, 1.0))
 
     def mean(self, name: str) -> float:
-        """Return one average by its name in the kernel."""
-        from slrlab.theory.erm import prox_kernel
-
-        return float(self.rows[:, getattr(prox_kernel, name)].mean())
+        """Return one average by its name in `slrlab.theory.erm.codes`."""
+        return float(self.rows[:, getattr(codes, name)].mean())
 
 
 def _conjugates(row: FloatArray, alpha: float, overlaps: Overlaps) -> Conjugates:
-    from slrlab.theory.erm import prox_kernel as kernel
-
-    V_k, V_v = alpha * row[kernel.TRACE_K], alpha * row[kernel.TRACE_V]
+    V_k, V_v = alpha * row[codes.TRACE_K], alpha * row[codes.TRACE_V]
     return Conjugates(
-        m_k=float(alpha * row[kernel.G_K_TEACHER] + V_k * overlaps.m_k),
-        q_k=float(alpha * row[kernel.G_K2]),
+        m_k=float(alpha * row[codes.G_K_TEACHER] + V_k * overlaps.m_k),
+        q_k=float(alpha * row[codes.G_K2]),
         V_k=float(V_k),
-        m_v=float(alpha * row[kernel.G_V_TEACHER] + V_v * overlaps.m_v),
-        q_v=float(alpha * row[kernel.G_V2]),
+        m_v=float(alpha * row[codes.G_V_TEACHER] + V_v * overlaps.m_v),
+        q_v=float(alpha * row[codes.G_V2]),
         V_v=float(V_v),
     )
 

@@ -25,7 +25,6 @@ from slrlab.model.tasks import Task
 from slrlab.numerics.minimise import newton_minimum
 from slrlab.theory.erm.equations import ChannelMeans
 from slrlab.theory.erm.measure import Solution, no_solution
-from slrlab.theory.erm.overlaps import Overlaps
 from slrlab.theory.erm.problem import Problem
 from slrlab.theory.erm.result import ErmTheory
 from slrlab.theory.erm.solve import Report, Solver, checked
@@ -83,8 +82,9 @@ class _Search:
         smallest = min(self.last.overlaps.V_k, self.last.overlaps.V_v)
         return smallest < math.exp(_SMALLEST_LOG_V + 0.5) or self._excess_gap() > 0.0
 
-    def minimum(self, start: Overlaps) -> FloatArray:
-        """Return the log variances of least risk; the last solution is the one there."""
+    def minimise(self) -> None:
+        """Search from the last solution; afterwards the last solution is the one of least risk."""
+        start = self.last.overlaps
         free = [
             math.log(V)
             for V, ridge in ((start.V_k, self.problem.ridge_k), (start.V_v, self.problem.ridge_v))
@@ -99,7 +99,6 @@ class _Search:
             most=12,
         )
         self.at(found.point)
-        return found.point
 
     def means(self, global_prox: bool) -> ChannelMeans:
         """Return the averages at the last solution."""
@@ -179,10 +178,10 @@ def _first(solver: Solver, problem: Problem, start: ErmTheory | None) -> _Search
 
 def _search(search: _Search) -> tuple[float, float]:
     """Return the best non-negative ridges."""
-    search.minimum(search.last.overlaps)
+    search.minimise()
     if search.means(global_prox=True).mean("JUMPED") > _MANY_JUMPS:
         search.global_prox = True  # the cheap prox misses too many lower minima
-        search.minimum(search.last.overlaps)
+        search.minimise()
     ridges = search.ridges
     while min(ridges) < 0.0:
         # a negative ridge is not allowed: pin the most negative one to 0, search the other
@@ -192,7 +191,7 @@ def _search(search: _Search) -> tuple[float, float]:
         if free.ridge_k is not None and free.ridge_v is not None:
             search.at(np.empty(0))
             break
-        search.minimum(search.last.overlaps)
+        search.minimise()
         ridges = search.ridges
     return max(search.ridges[0], 0.0), max(search.ridges[1], 0.0)
 

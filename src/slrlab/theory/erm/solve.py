@@ -10,21 +10,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 
 from slrlab import _checks
 from slrlab._result import Status
-from slrlab.model.activations import Activation, Normalised, make_activation
+from slrlab.model.activations import Activation
 from slrlab.model.lengths import FloatArray
 from slrlab.model.tasks import Task
 from slrlab.numerics.fixed_point import FixedPoint, fixed_point
+from slrlab.theory import population
 from slrlab.theory.erm.fields import BLOCKS, FieldSample, draw_fields
 from slrlab.theory.erm.measure import Solution, branch_of, measure, no_solution
 from slrlab.theory.erm.overlaps import Overlaps
 from slrlab.theory.erm.problem import Problem
 from slrlab.theory.erm.result import ErmBranch, ErmTheory
-from slrlab.theory.population import minimal_risk
 from slrlab.theory.search import is_softmax
 
 COARSE, FINE, FINEST = 9, 11, 17  # log2 of the size of a block
@@ -105,18 +106,13 @@ def erm_theory(
 
 def checked(task: Task, activation: Activation | str, alpha: float, tolerance: float) -> Activation:
     """Validate what every function of trained attention takes and return the activation."""
-    if not isinstance(task, Task):
-        raise TypeError(
-            f"task must be a Task such as SpikedSLR(signal=2.0, length=3), got {task!r}"
-        )
+    chosen = population.checked(task, activation, tolerance)
     _checks.positive(alpha, "alpha")
-    _checks.positive(tolerance, "tolerance")
     if math.isinf(task.signal) and task.gaussian_shift is not None:
         raise ValueError("signal must be finite for this task at finite alpha, got inf")
     if task.length.longest > _LONGEST:
         raise ValueError(f"length must be at most {_LONGEST} at finite alpha, got {task.length}")
-    chosen = make_activation(activation)
-    if isinstance(chosen, Normalised) and is_softmax(chosen) and chosen.bias is None:
+    if is_softmax(chosen) and chosen.bias is None:
         return chosen.with_bias(0.0)  # a shift of all scores changes nothing
     return chosen
 
@@ -139,10 +135,15 @@ class Solver:
             self._samples[log2_size] = draw_fields(self.task, log2_size, self.seed)
         return self._samples[log2_size]
 
+    @cached_property
+    def _ideal(self) -> population.PopulationRisk:
+        """The population optimum, near which an informed start begins."""
+        finite = self.task if math.isfinite(self.task.signal) else replace(self.task, signal=20.0)
+        return population.minimal_risk(finite, self.activation, tolerance=1e-6)
+
     def starts(self, neighbour: ErmTheory | None = None) -> dict[str, Overlaps]:
         """Return where to begin: near the population optimum, knowing nothing, keys reversed."""
-        finite = self.task if math.isfinite(self.task.signal) else replace(self.task, signal=20.0)
-        ideal = minimal_risk(finite, self.activation, tolerance=1e-6)
+        ideal = self._ideal
         m_k = float(np.clip(ideal.m_k, -2.5, 2.5)) or 1.0
         m_v = float(np.clip(ideal.m_v, -2.5, 2.5)) or 1.0
         # a given bias belongs to the activation, only a learned one to the overlaps
