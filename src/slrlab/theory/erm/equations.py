@@ -15,10 +15,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slrlab.model.activation_code import ActivationCode, activation_code
 from slrlab.model.activations import Activation
 from slrlab.model.lengths import FloatArray
 from slrlab.theory.erm import codes
-from slrlab.theory.erm.codes import ActivationCode, activation_code
 from slrlab.theory.erm.fields import FieldSample
 from slrlab.theory.erm.overlaps import Conjugates, Overlaps
 

@@ -22,11 +22,20 @@ import math
 import numpy as np
 from numba import njit, prange
 
+from slrlab.model.activation_code import ELEMENTWISE, EXPONENTIAL, NORMALISED, PROJECTION
+from slrlab.model.weights_kernel import (
+    CURVE,
+    PI,
+    PSI,
+    SAFE_MATH,
+    SIGMA,
+    TRIAL,
+    WEIGHT_ROWS,
+    fill_weights,
+)
 from slrlab.theory.erm.codes import (
     BISTABLE,
-    ELEMENTWISE,
     ENVELOPE,
-    EXPONENTIAL,
     G_K2,
     G_K_FIELD,
     G_K_SUM,
@@ -39,191 +48,40 @@ from slrlab.theory.erm.codes import (
     GG_KV,
     GG_VV,
     JUMPED,
-    LINEAR,
     LOSS,
     MOST_STEPS,
-    NORMALISED,
-    PROJECTION,
-    SHIFTED_ERF,
-    SOFTPLUS,
     SUMS,
     TRACE_K,
     TRACE_V,
     UNSOLVED,
 )
 
-# rows of the scratch space, each of length L. Entries are addressed as `work[row, i]`: a view of a
-# row would cost an atomic count of its references, more than the arithmetic of a few tokens
+# rows of the scratch space after those of the weights
 (
     _CHI,
-    _SIGMA,
-    _PI,
-    _PSI,
-    _CURVE,
     _THETA,
     _BETA,
     _GRAD,
     _INVERSE,
     _STEP,
-    _TRIAL,
     _BEST,
     _OM_K,
     _OM_Z,
-) = range(14)
-SCRATCH_ROWS = 14
+) = range(WEIGHT_ROWS, WEIGHT_ROWS + 9)
+SCRATCH_ROWS = WEIGHT_ROWS + 9
 _NEAR_ZERO = 1e-4
-# IEEE division and sums in any order let the loops be vectorised; nan and inf keep their meaning
-_SAFE_MATH = {"contract", "arcp", "nsz", "reassoc"}
-_compiled = njit(cache=True, error_model="numpy", fastmath=_SAFE_MATH)
+_compiled = njit(cache=True, error_model="numpy", fastmath=SAFE_MATH)
 _compiled_inline = njit(cache=True, error_model="numpy", inline="always")
 _CUMULANT = 1.0 / math.sqrt(27.0)
-_ROOT_PI_2 = 2.0 / math.sqrt(math.pi)
-
-
-@_compiled_inline
-def _softplus(x):
-    """Return softplus and two derivatives."""
-    if x > 0.0:
-        tail = math.exp(-x)
-        p = 1.0 / (1.0 + tail)
-        return x + math.log1p(tail), p, p * (1.0 - p)
-    tail = math.exp(x)
-    p = tail / (1.0 + tail)
-    return math.log1p(tail), p, p * (1.0 - p)
-
-
-@_compiled_inline
-def _table(x, table, low, step):
-    """Return a tabulated map and two derivatives: quintic Hermite inside, Taylor outside."""
-    count = table.shape[0]
-    place = (x - low) / step
-    cell = math.floor(min(max(place, 0.0), count - 1.001))
-    t = place - cell
-    if place < 0.0 or place > count - 1.0:  # beyond the table: the parabola of its last node
-        node = 0 if place < 0.0 else count - 1
-        gap = x - (low + node * step)
-        f0, f1, f2 = table[node, 0], table[node, 1], table[node, 2]
-        return f0 + gap * (f1 + 0.5 * gap * f2), f1 + gap * f2, f2
-    a0, a1, a2 = table[cell, 0], table[cell, 1] * step, table[cell, 2] * step * step
-    b0, b1, b2 = table[cell + 1, 0], table[cell + 1, 1] * step, table[cell + 1, 2] * step * step
-    c2 = 0.5 * a2
-    rise, slope, bend = b0 - a0 - a1 - c2, b1 - a1 - a2, b2 - a2
-    c3 = 10.0 * rise - 4.0 * slope + 0.5 * bend
-    c4 = -15.0 * rise + 7.0 * slope - bend
-    c5 = 6.0 * rise - 3.0 * slope + 0.5 * bend
-    value = a0 + t * (a1 + t * (c2 + t * (c3 + t * (c4 + t * c5))))
-    first = a1 + t * (2.0 * c2 + t * (3.0 * c3 + t * (4.0 * c4 + t * 5.0 * c5)))
-    second = 2.0 * c2 + t * (6.0 * c3 + t * (12.0 * c4 + t * 20.0 * c5))
-    return value, first / step, second / (step * step)
-
-
-@_compiled_inline
-def _map(x, top, kind, table, low, step):
-    """Return ``φ, φ', φ''``; for the exponential relative to ``e^top``."""
-    if kind == EXPONENTIAL:
-        e = math.exp(x - top)
-        return e, e, e
-    if kind == LINEAR:
-        return 1.0 + x, 1.0, 0.0
-    if kind == SOFTPLUS:
-        return _softplus(x)
-    if kind == SHIFTED_ERF:
-        bell = _ROOT_PI_2 * math.exp(-x * x)
-        return math.erfc(-x), bell, -2.0 * x * bell
-    return _table(x, table, low, step)
-
-
-@_compiled_inline
-def _top(work):
-    """Return the largest entry of row TRIAL."""
-    top = work[_TRIAL, 0]
-    for i in range(1, work.shape[1]):
-        top = max(top, work[_TRIAL, i])
-    return top
-
-
-@_compiled_inline
-def _threshold(work, power):
-    """Return ``τ`` with ``Σ (χ/power − τ)_+^power = 1`` for the scores in row TRIAL."""
-    high = _top(work) / power
-    tau = high - 1.0
-    for _ in range(100):
-        total, slope = 0.0, 0.0
-        for i in range(work.shape[1]):
-            u = work[_TRIAL, i] / power - tau
-            if u > 0.0:
-                root = u ** (power - 1.0)
-                total += root * u
-                slope += power * root
-        step = (total - 1.0) / slope
-        if tau + step >= high:  # a concave sum (power < 1) may overshoot: bisect then
-            step = 0.5 * (high - tau)
-        tau += step
-        if abs(step) < 1e-15:
-            break
-    return tau
-
-
-@_compiled
-def _projected(work, power):
-    """Fill σ, π, ψ and the second derivative of a projection; return the mass of ψ."""
-    count = work.shape[1]
-    tau = _threshold(work, power)
-    mass, total = 0.0, 0.0
-    for i in range(count):
-        u = max(work[_TRIAL, i] / power - tau, 0.0)
-        psi = u ** (power - 1.0) if u > 0.0 else 0.0
-        has_curve = u > 1e-12 and power != 1.0
-        work[_CURVE, i] = (power - 1.0) / power * u ** (power - 2.0) if has_curve else 0.0
-        work[_PSI, i] = psi
-        work[_SIGMA, i] = psi * u
-        mass += psi
-        total += psi * u
-    for i in range(count):
-        work[_PI, i] = work[_PSI, i] / mass
-        work[_SIGMA, i] /= total
-    return mass
-
-
-@_compiled_inline
-def _weights(work, activation, table):
-    """Fill σ, π, ψ and the second derivative (row CURVE) at row TRIAL; return the mass of ψ."""
-    family, kind, sink, power, low, step = activation
-    if family == PROJECTION:
-        return _projected(work, power)
-    count = work.shape[1]
-    top = 0.0
-    if kind == EXPONENTIAL:
-        top = _top(work)
-        if sink > 0.0:
-            top = max(top, math.log(sink))
-    total = 0.0
-    for i in range(count):
-        value, first, second = _map(work[_TRIAL, i], top, kind, table, low, step)
-        work[_SIGMA, i], work[_PSI, i], work[_CURVE, i] = value, first, second
-        total += value
-    if family == ELEMENTWISE:
-        for i in range(count):
-            work[_PI, i] = 0.0
-        return 1.0
-    if sink > 0.0:
-        total += sink * math.exp(-top)
-    scale = 1.0 / total if total > 0.0 else 0.0
-    for i in range(count):
-        value = work[_SIGMA, i] * scale
-        work[_SIGMA, i], work[_PI, i] = value, value
-        work[_PSI, i] *= scale
-        work[_CURVE, i] *= scale
-    return 1.0
 
 
 @_compiled
 def _loss(work, y, v_v, activation, table):
     """Fill the weights at row TRIAL; return ``ρ``, ``A``, the mass of ψ, ``πᵀω_z, πᵀσ, |π|²``."""
-    mass = _weights(work, activation, table)
+    mass = fill_weights(work, activation, table)
     mean, square, pi_z, pi_sigma, pi2 = 0.0, 0.0, 0.0, 0.0, 0.0
     for i in range(work.shape[1]):
-        sigma, pi, z = work[_SIGMA, i], work[_PI, i], work[_OM_Z, i]
+        sigma, pi, z = work[SIGMA, i], work[PI, i], work[_OM_Z, i]
         mean += sigma * z
         square += sigma * sigma
         pi_z += pi * z
@@ -238,7 +96,7 @@ def _objective(work, loss, inverse_v):
     """Return ``F`` at row TRIAL, given the loss there."""
     total = 0.0
     for i in range(work.shape[1]):
-        total += (work[_TRIAL, i] - work[_OM_K, i]) ** 2
+        total += (work[TRIAL, i] - work[_OM_K, i]) ** 2
     return 0.5 * (loss[0] * loss[0] * loss[1] + inverse_v * total)
 
 
@@ -255,20 +113,20 @@ def _derivatives(work, loss, v_v, inverse_v, family):
     elif family == PROJECTION:
         from_curve = 1.0 / mass
         for i in range(work.shape[1]):
-            c = -rho * (work[_OM_Z, i] + pull * work[_SIGMA, i]) - c_mean
-            shared += 0.5 * work[_CURVE, i] * c * from_curve * from_curve
+            c = -rho * (work[_OM_Z, i] + pull * work[SIGMA, i]) - c_mean
+            shared += 0.5 * work[CURVE, i] * c * from_curve * from_curve
     for i in range(work.shape[1]):
-        chi, psi = work[_TRIAL, i], work[_PSI, i]
-        z_sigma = pull * work[_SIGMA, i]
+        chi, psi = work[TRIAL, i], work[PSI, i]
+        z_sigma = pull * work[SIGMA, i]
         z = work[_OM_Z, i] + z_sigma
         c = -rho * z - c_mean
-        slope, bend = psi * c, work[_CURVE, i] * c
+        slope, bend = psi * c, work[CURVE, i] * c
         work[_CHI, i] = chi
         work[_BETA, i] = psi * (z + z_sigma - b_mean)
         work[_GRAD, i] = slope + inverse_v * (chi - work[_OM_K, i])
-        work[_CURVE, i] = bend - kappa * psi * psi
+        work[CURVE, i] = bend - kappa * psi * psi
         start = from_grad * slope + from_curve * bend
-        work[_THETA, i] = start - psi * (kappa * work[_PI, i] + shared)
+        work[_THETA, i] = start - psi * (kappa * work[PI, i] + shared)
 
 
 @_compiled_inline
@@ -295,8 +153,8 @@ def _core(work, a, stiffness):
     pp, pt, pb, tt, tb, bb = 0.0, -1.0, 0.0, 0.0, 0.0, a
     negative = 0
     for i in range(work.shape[1]):
-        psi, theta, beta = work[_PSI, i], work[_THETA, i], work[_BETA, i]
-        e = 1.0 / _away_from_zero(stiffness + work[_CURVE, i], stiffness)
+        psi, theta, beta = work[PSI, i], work[_THETA, i], work[_BETA, i]
+        e = 1.0 / _away_from_zero(stiffness + work[CURVE, i], stiffness)
         work[_INVERSE, i] = e
         if e < 0.0:
             negative += 1
@@ -329,7 +187,7 @@ def _newton_step(work, core):
     x, y, z = 0.0, 0.0, 0.0
     for i in range(work.shape[1]):
         flat = work[_INVERSE, i] * work[_GRAD, i]
-        x += work[_PSI, i] * flat
+        x += work[PSI, i] * flat
         y += work[_THETA, i] * flat
         z += work[_BETA, i] * flat
     cx = c00 * x + c01 * y + c02 * z
@@ -337,7 +195,7 @@ def _newton_step(work, core):
     cz = c02 * x + c12 * y + c22 * z
     largest, slope = 0.0, 0.0
     for i in range(work.shape[1]):
-        lift = work[_PSI, i] * cx + work[_THETA, i] * cy + work[_BETA, i] * cz
+        lift = work[PSI, i] * cx + work[_THETA, i] * cy + work[_BETA, i] * cz
         step = work[_INVERSE, i] * (lift - work[_GRAD, i])
         work[_STEP, i] = step
         largest = max(largest, abs(step))
@@ -378,14 +236,14 @@ def _descend(work, y, prior, activation, table):
         scale = 1.0
         while True:
             for i in range(work.shape[1]):
-                work[_TRIAL, i] = work[_CHI, i] + scale * work[_STEP, i]
+                work[TRIAL, i] = work[_CHI, i] + scale * work[_STEP, i]
             ahead = _loss(work, y, v_v, activation, table)
             new = _objective(work, ahead, inverse_v)
             if close or new <= value + 1e-4 * scale * slope:
                 break
             scale *= 0.4
             if scale * largest <= 1e-3 * tolerance:  # no way down: a kink, not a smooth minimum
-                _copy(work, _CHI, _TRIAL)
+                _copy(work, _CHI, TRIAL)
                 return value, loss, False, False
         value, loss = new, ahead
         if close:
@@ -400,24 +258,24 @@ def _search(work, y, prior, activation, table, lowest, settled):
     count = work.shape[1]
     sides = 2 if activation[0] == ELEMENTWISE else 1
     several, jumped = False, False
-    _copy(work, _TRIAL, _BEST)
+    _copy(work, TRIAL, _BEST)
     for start in range(count * sides):
         # a better minimum lies in the ball of radius √(2 V_k F): start inside it
         reach = math.sqrt(2.0 * v_k * lowest)
         if reach < 0.02:
             break
-        _copy(work, _OM_K, _TRIAL)
-        work[_TRIAL, start // sides] += 0.75 * reach * (1.0 if start % sides == 0 else -1.0)
+        _copy(work, _OM_K, TRIAL)
+        work[TRIAL, start // sides] += 0.75 * reach * (1.0 if start % sides == 0 else -1.0)
         value, _, good, _ = _descend(work, y, prior, activation, table)
         apart = 0.0
         for i in range(count):
-            apart = max(apart, abs(work[_TRIAL, i] - work[_BEST, i]))
+            apart = max(apart, abs(work[TRIAL, i] - work[_BEST, i]))
         if apart > 10.0 * tolerance:
             several = several or good
         if value < lowest - 1e-9 * (1.0 + lowest):
             lowest, settled, jumped = value, good, True
-            _copy(work, _TRIAL, _BEST)
-    _copy(work, _BEST, _TRIAL)
+            _copy(work, TRIAL, _BEST)
+    _copy(work, _BEST, TRIAL)
     return several, jumped, settled
 
 
@@ -449,7 +307,7 @@ def _is_convex(work, y, prior, activation):
 def _solve(work, y, prior, activation, table, starts):
     """Leave the global minimum in row CHI and the derivatives there; return loss and flags."""
     _, inverse_v, v_v, _ = prior
-    _copy(work, _OM_K, _TRIAL)
+    _copy(work, _OM_K, TRIAL)
     value, loss, settled, derived = _descend(work, y, prior, activation, table)
     several, jumped = False, False
     if starts and work.shape[1] > 1 and not (settled and _is_convex(work, y, prior, activation)):
@@ -469,9 +327,9 @@ def _gain_traces(work, rho, a, inverse_v, core):
     c00, c01, c02, c11, c12, c22 = core
     trace_k, off, s2, p2, ps = 0.0, 0.0, 0.0, 0.0, 0.0
     for i in range(work.shape[1]):
-        full = _away_from_zero(inverse_v + work[_CURVE, i], inverse_v)
-        e, sigma, pi = work[_INVERSE, i], work[_SIGMA, i], work[_PI, i]
-        u0, u1, u2 = work[_PSI, i], work[_THETA, i], work[_BETA, i]
+        full = _away_from_zero(inverse_v + work[CURVE, i], inverse_v)
+        e, sigma, pi = work[_INVERSE, i], work[SIGMA, i], work[PI, i]
+        u0, u1, u2 = work[PSI, i], work[_THETA, i], work[_BETA, i]
         w0 = c00 * u0 + c01 * u1 + c02 * u2
         w1 = c01 * u0 + c11 * u1 + c12 * u2
         w2 = c02 * u0 + c12 * u1 + c22 * u2
@@ -494,16 +352,16 @@ def _gain_squares(work, rho, a, inverse_v, core, sums):
     count = work.shape[1]
     pp, pb, bb = -c11, a * c12, a - a * a * c22
     for i in range(count):
-        full = _away_from_zero(inverse_v + work[_CURVE, i], inverse_v)
-        e_i, sigma_i, pi_i = work[_INVERSE, i], work[_SIGMA, i], work[_PI, i]
-        psi, theta, beta = work[_PSI, i], work[_THETA, i], work[_BETA, i]
+        full = _away_from_zero(inverse_v + work[CURVE, i], inverse_v)
+        e_i, sigma_i, pi_i = work[_INVERSE, i], work[SIGMA, i], work[PI, i]
+        psi, theta, beta = work[PSI, i], work[_THETA, i], work[_BETA, i]
         w0 = c00 * psi + c01 * theta + c02 * beta
         w1 = c01 * psi + c11 * theta + c12 * beta
         w2 = c02 * psi + c12 * theta + c22 * beta
         p_psi_i, p_beta_i, c_i = -e_i * w1, a * e_i * w2, -rho * psi
         for j in range(count):
-            e_j, sigma_j, pi_j = work[_INVERSE, j], work[_SIGMA, j], work[_PI, j]
-            psi, theta, beta = work[_PSI, j], work[_THETA, j], work[_BETA, j]
+            e_j, sigma_j, pi_j = work[_INVERSE, j], work[SIGMA, j], work[PI, j]
+            psi, theta, beta = work[PSI, j], work[_THETA, j], work[_BETA, j]
             p_psi_j = -e_j * (c01 * psi + c11 * theta + c12 * beta)
             p_beta_j = a * e_j * (c02 * psi + c12 * theta + c22 * beta)
             c_j = -rho * psi
@@ -555,7 +413,7 @@ def _one(sample, chi_base, n_k, n_z, n_y, constants, activation, table, work, fl
     g_k2, g_v2, k_teacher, v_teacher, k_field, v_field, k_sum = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for i in range(count):
         om_k = work[_OM_K, i]
-        g_k, g_v = (work[_CHI, i] - om_k) * inverse_v, rho * work[_SIGMA, i]
+        g_k, g_v = (work[_CHI, i] - om_k) * inverse_v, rho * work[SIGMA, i]
         g_k2 += g_k * g_k
         g_v2 += g_v * g_v
         k_teacher += g_k * (chi_base[sample, i] + slope_k * n_k[sample, i])
@@ -568,7 +426,7 @@ def _one(sample, chi_base, n_k, n_z, n_y, constants, activation, table, work, fl
     sums[TRACE_K] += trace_k
     sums[TRACE_V] += trace_v
     sums[G_K_TEACHER] += k_teacher
-    sums[G_V_TEACHER] += overlap * v_teacher + share * n_y[sample] * rho * work[_SIGMA, 0]
+    sums[G_V_TEACHER] += overlap * v_teacher + share * n_y[sample] * rho * work[SIGMA, 0]
     sums[G_K_FIELD] += k_field
     sums[G_V_FIELD] += v_field
     sums[G_K_SUM] += k_sum

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from slrlab.model.activation_code import ELEMENTWISE
 from slrlab.model.lengths import FloatArray
+from slrlab.model.weights_reference import ActivationNumbers, CodedWeights, dot, outer
 from slrlab.theory.erm import codes
-from slrlab.theory.erm.weights_reference import ActivationNumbers, CodedWeights, dot, outer
 
 Mask = npt.NDArray[np.bool_]
 Places = npt.NDArray[np.intp]
@@ -137,7 +138,7 @@ def _solve(samples: _Samples, starts: bool) -> tuple[FloatArray, Mask, Mask, Mas
     best, lowest, settled = _descend(samples, samples.omega_k)
     several, jumped = np.zeros_like(settled), np.zeros_like(settled)
     length = best.shape[1]
-    sides = (1.0, -1.0) if samples.attention.numbers[0] == codes.ELEMENTWISE else (1.0,)
+    sides = (1.0, -1.0) if samples.attention.numbers[0] == ELEMENTWISE else (1.0,)
     for token, side in (
         [(t, s) for t in range(length) for s in sides] if starts and length > 1 else []
     ):

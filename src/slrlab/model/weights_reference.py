@@ -1,7 +1,7 @@
 r"""Attention weights from their code, with dense first and second derivatives, in NumPy.
 
-The kernel's reference (`slrlab.theory.erm.prox_reference`) is built on it. This module must not
-know about fields, labels or the prox.
+The references of the compiled kernels are built on it. This module must not know about fields,
+labels or the prox.
 """
 
 # notation: docs/notation.md, "Trained attention"
@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
+from slrlab.model import activation_code as codes
 from slrlab.model.activations import Projection
 from slrlab.model.lengths import FloatArray
-from slrlab.theory.erm import codes
 
 ActivationNumbers = tuple[int, int, float, float, float, float]
 

@@ -1,0 +1,170 @@
+r"""Compiled attention weights of one sequence with their derivatives, for every family.
+
+For every family ``∂σ_j/∂χ_ℓ = ψ_ℓ (δ_jℓ − π_j)``; an exponential is kept from overflow. The caller
+owns a scratch space with one row per quantity, so nothing is allocated. The reference in NumPy is
+`slrlab.model.weights_reference`. Numba's cache watches the file of the function it compiled, not
+this one: after an edit here, delete ``__pycache__`` of the kernels that use it.
+"""
+
+# notation: docs/notation.md, "Trained attention"
+from __future__ import annotations
+
+import math
+
+from numba import njit
+
+from slrlab.model.activation_code import (
+    ELEMENTWISE,
+    EXPONENTIAL,
+    LINEAR,
+    PROJECTION,
+    SHIFTED_ERF,
+    SOFTPLUS,
+)
+
+# rows of the scratch space, each of length L; TRIAL holds the scores. Entries are addressed as
+# `work[row, i]`: a view of a row would cost an atomic count of its references
+TRIAL, SIGMA, PI, PSI, CURVE = range(5)
+WEIGHT_ROWS = 5
+# IEEE division and sums in any order let the loops be vectorised; nan and inf keep their meaning
+SAFE_MATH = {"contract", "arcp", "nsz", "reassoc"}
+_BELL = 2.0 / math.sqrt(math.pi)
+_compiled = njit(cache=True, error_model="numpy", fastmath=SAFE_MATH)
+_inline = njit(cache=True, error_model="numpy", inline="always")
+
+
+@_inline
+def _softplus(x):
+    """Return softplus and two derivatives."""
+    if x > 0.0:
+        tail = math.exp(-x)
+        p = 1.0 / (1.0 + tail)
+        return x + math.log1p(tail), p, p * (1.0 - p)
+    tail = math.exp(x)
+    p = tail / (1.0 + tail)
+    return math.log1p(tail), p, p * (1.0 - p)
+
+
+@_inline
+def _table(x, table, low, step):
+    """Return a tabulated map and two derivatives: quintic Hermite inside, Taylor outside."""
+    count = table.shape[0]
+    place = (x - low) / step
+    cell = math.floor(min(max(place, 0.0), count - 1.001))
+    t = place - cell
+    if place < 0.0 or place > count - 1.0:  # beyond the table: the parabola of its last node
+        node = 0 if place < 0.0 else count - 1
+        gap = x - (low + node * step)
+        f0, f1, f2 = table[node, 0], table[node, 1], table[node, 2]
+        return f0 + gap * (f1 + 0.5 * gap * f2), f1 + gap * f2, f2
+    a0, a1, a2 = table[cell, 0], table[cell, 1] * step, table[cell, 2] * step * step
+    b0, b1, b2 = table[cell + 1, 0], table[cell + 1, 1] * step, table[cell + 1, 2] * step * step
+    c2 = 0.5 * a2
+    rise, slope, bend = b0 - a0 - a1 - c2, b1 - a1 - a2, b2 - a2
+    c3 = 10.0 * rise - 4.0 * slope + 0.5 * bend
+    c4 = -15.0 * rise + 7.0 * slope - bend
+    c5 = 6.0 * rise - 3.0 * slope + 0.5 * bend
+    value = a0 + t * (a1 + t * (c2 + t * (c3 + t * (c4 + t * c5))))
+    first = a1 + t * (2.0 * c2 + t * (3.0 * c3 + t * (4.0 * c4 + t * 5.0 * c5)))
+    second = 2.0 * c2 + t * (6.0 * c3 + t * (12.0 * c4 + t * 20.0 * c5))
+    return value, first / step, second / (step * step)
+
+
+@_inline
+def _map(x, top, kind, table, low, step):
+    """Return ``φ, φ', φ''``; for the exponential relative to ``e^top``."""
+    if kind == EXPONENTIAL:
+        e = math.exp(x - top)
+        return e, e, e
+    if kind == LINEAR:
+        return 1.0 + x, 1.0, 0.0
+    if kind == SOFTPLUS:
+        return _softplus(x)
+    if kind == SHIFTED_ERF:
+        bell = _BELL * math.exp(-x * x)
+        return math.erfc(-x), bell, -2.0 * x * bell
+    return _table(x, table, low, step)
+
+
+@_inline
+def _top(work):
+    """Return the largest entry of row TRIAL."""
+    top = work[TRIAL, 0]
+    for i in range(1, work.shape[1]):
+        top = max(top, work[TRIAL, i])
+    return top
+
+
+@_inline
+def _threshold(work, power):
+    """Return ``τ`` with ``Σ (χ/power − τ)_+^power = 1`` for the scores in row TRIAL."""
+    high = _top(work) / power
+    tau = high - 1.0
+    for _ in range(100):
+        total, slope = 0.0, 0.0
+        for i in range(work.shape[1]):
+            u = work[TRIAL, i] / power - tau
+            if u > 0.0:
+                root = u ** (power - 1.0)
+                total += root * u
+                slope += power * root
+        step = (total - 1.0) / slope
+        if tau + step >= high:  # a concave sum (power < 1) may overshoot: bisect then
+            step = 0.5 * (high - tau)
+        tau += step
+        if abs(step) < 1e-15:
+            break
+    return tau
+
+
+@_compiled
+def _projected(work, power):
+    """Fill σ, π, ψ and the second derivative of a projection; return the mass of ψ."""
+    count = work.shape[1]
+    tau = _threshold(work, power)
+    mass, total = 0.0, 0.0
+    for i in range(count):
+        u = max(work[TRIAL, i] / power - tau, 0.0)
+        psi = u ** (power - 1.0) if u > 0.0 else 0.0
+        has_curve = u > 1e-12 and power != 1.0
+        work[CURVE, i] = (power - 1.0) / power * u ** (power - 2.0) if has_curve else 0.0
+        work[PSI, i] = psi
+        work[SIGMA, i] = psi * u
+        mass += psi
+        total += psi * u
+    for i in range(count):
+        work[PI, i] = work[PSI, i] / mass
+        work[SIGMA, i] /= total
+    return mass
+
+
+@_inline
+def fill_weights(work, activation, table):
+    """Fill σ, π, ψ and the second derivative (row CURVE) at row TRIAL; return the mass of ψ."""
+    family, kind, sink, power, low, step = activation
+    if family == PROJECTION:
+        return _projected(work, power)
+    count = work.shape[1]
+    top = 0.0
+    if kind == EXPONENTIAL:
+        top = _top(work)
+        if sink > 0.0:
+            top = max(top, math.log(sink))
+    total = 0.0
+    for i in range(count):
+        value, first, second = _map(work[TRIAL, i], top, kind, table, low, step)
+        work[SIGMA, i], work[PSI, i], work[CURVE, i] = value, first, second
+        total += value
+    if family == ELEMENTWISE:
+        for i in range(count):
+            work[PI, i] = 0.0
+        return 1.0
+    if sink > 0.0:
+        total += sink * math.exp(-top)
+    scale = 1.0 / total if total > 0.0 else 0.0
+    for i in range(count):
+        value = work[SIGMA, i] * scale
+        work[SIGMA, i], work[PI, i] = value, value
+        work[PSI, i] *= scale
+        work[CURVE, i] *= scale
+    return 1.0
