@@ -15,7 +15,7 @@ from slrlab.model.activations import (
     register_activation,
 )
 from slrlab.model.lengths import LengthLaw
-from slrlab.model.order_parameters import OrderParameters
+from slrlab.model.order_parameters import FullOrderParameters, OrderParameters
 from slrlab.model.tasks import (
     MaxSLR,
     SelectionTask,
@@ -25,6 +25,8 @@ from slrlab.model.tasks import (
     make_task,
     register_task,
 )
+from slrlab.simulation.dataset import Dataset, Teacher, draw_dataset
+from slrlab.simulation.erm import ErmRun, ErmSimulation, simulate_erm
 from slrlab.theory.bayes_optimal import (
     BayesOptimal,
     BayesThresholds,
@@ -58,10 +60,14 @@ __all__ = [
     "BayesRisk",
     "BayesThresholds",
     "ComputationError",
+    "Dataset",
     "Elementwise",
     "ErmBranch",
+    "ErmRun",
+    "ErmSimulation",
     "ErmTheory",
     "Estimate",
+    "FullOrderParameters",
     "LargeAlpha",
     "LengthLaw",
     "MaxSLR",
@@ -78,10 +84,12 @@ __all__ = [
     "SpikedSLR",
     "Status",
     "Task",
+    "Teacher",
     "TiltedTask",
     "bayes_optimal",
     "bayes_risk",
     "bayes_thresholds",
+    "draw_dataset",
     "erm_theory",
     "large_alpha",
     "make_activation",
@@ -93,4 +101,5 @@ __all__ = [
     "ridge_map",
     "risk_at",
     "risk_profile",
+    "simulate_erm",
 ]

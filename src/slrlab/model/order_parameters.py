@@ -1,10 +1,11 @@
-"""Order parameters of a predictor on the manifold M, where keys and values do not mix."""
+"""Order parameters of a predictor, on the manifold M (keys and values do not mix) and off it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from slrlab import _checks
+from slrlab.model.lengths import FloatArray
 
 
 @dataclass(frozen=True)
@@ -44,3 +45,51 @@ class OrderParameters:
     def q_v(self) -> float:
         """``v·v/D``."""
         return self.m_v**2 + self.R_v
+
+
+@dataclass(frozen=True)
+class FullOrderParameters:
+    """All overlaps of ``(k, v)`` with the teachers and with each other, on M or off it.
+
+    Per dimension: ``m_kk = k·k*/D``, ``m_kv = k·v*/D``, ``m_vk = v·k*/D``, ``m_vv = v·v*/D``,
+    ``q_kk = k·k/D``, ``q_kv = k·v/D``, ``q_vv = v·v/D``.
+    """
+
+    m_kk: float
+    m_kv: float
+    m_vk: float
+    m_vv: float
+    q_kk: float
+    q_kv: float
+    q_vv: float
+
+    @classmethod
+    def of(
+        cls, k: FloatArray, v: FloatArray, key_teacher: FloatArray, value_teacher: FloatArray
+    ) -> FullOrderParameters:
+        """Measure the overlaps of given vectors.
+
+        >>> import numpy as np
+        >>> FullOrderParameters.of(*np.eye(4)[[0, 1, 0, 1]] * 2).m_kk
+        1.0
+        """
+        pairs = (
+            (k, key_teacher),
+            (k, value_teacher),
+            (v, key_teacher),
+            (v, value_teacher),
+            (k, k),
+            (k, v),
+            (v, v),
+        )
+        return cls(*(float(left @ right) / k.size for left, right in pairs))
+
+    @property
+    def on_manifold(self) -> OrderParameters:
+        """The part on M: cross overlaps dropped, residual norms kept."""
+        return OrderParameters(
+            m_k=self.m_kk,
+            m_v=self.m_vv,
+            R_k=max(0.0, self.q_kk - self.m_kk**2),
+            R_v=max(0.0, self.q_vv - self.m_vv**2),
+        )

@@ -1,0 +1,62 @@
+"""How much memory is free, and refusing work that would not fit. Knows nothing about attention."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+_KEEP = 0.9  # share of the free memory that one dataset may take
+
+
+def free_memory() -> int:
+    """Return the bytes that can be allocated without swapping or being killed.
+
+    The smallest of what the machine has free and what a control group leaves; the machine's whole
+    memory where the system does not say.
+    """
+    found = [_machine()]
+    for limit, used in (
+        ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+        (
+            "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+            "/sys/fs/cgroup/memory/memory.usage_in_bytes",
+        ),
+    ):
+        most, now = _number(limit), _number(used)
+        if most is not None and now is not None:
+            found.append(max(0, most - now))
+    return min(found)
+
+
+def allowed_memory() -> int:
+    """Return the bytes that one dataset may take."""
+    return int(_KEEP * free_memory())
+
+
+def in_gib(size: float) -> str:
+    """Return a number of bytes in words.
+
+    >>> in_gib(3 * 2**30)
+    '3.0 GiB'
+    """
+    return f"{size / 2**30:.1f} GiB" if size >= 2**28 else f"{size / 2**20:.1f} MiB"
+
+
+def _machine() -> int:
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return 1024 * int(line.split()[1])
+    except OSError:
+        pass
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError, AttributeError):  # no such name on this system
+        return 2**33
+
+
+def _number(path: str) -> int | None:
+    try:
+        return int(Path(path).read_text())
+    except (OSError, ValueError):
+        return None

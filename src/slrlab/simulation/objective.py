@@ -1,0 +1,121 @@
+"""The training objective on a dataset, its gradient, and predictions: the kernel in plain words.
+
+``F(k, v) = ½Σ(y − σ(Xk/√D)ᵀXv/√D)² + ½ r_k|k|² + ½ r_v|v|²``. This module must not know how
+``F`` is minimised.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from slrlab.model.activation_code import ActivationCode, activation_code
+from slrlab.model.activations import Activation
+from slrlab.model.lengths import FloatArray
+from slrlab.model.order_parameters import FullOrderParameters
+from slrlab.simulation.dataset import Dataset, Teacher
+
+_CHUNK = 1 << 21  # tokens times dimensions that are worth a chunk of their own
+_MOST_CHUNKS = 32
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Trainable parameters of attention: the vectors ``k, v`` and a bias of the scores."""
+
+    k: FloatArray
+    v: FloatArray
+    bias: float = 0.0
+
+    def overlaps(self, teacher: Teacher) -> FullOrderParameters:
+        """Return the order parameters with respect to a teacher."""
+        return FullOrderParameters.of(self.k, self.v, teacher.keys, teacher.values)
+
+    def to_vector(self, *, learn_bias: bool) -> FloatArray:
+        """Return ``(k, v)``, followed by the bias if it is learned."""
+        return np.concatenate([self.k, self.v, [self.bias] if learn_bias else []])
+
+
+def chunks_of(data: Dataset) -> int:
+    """Return into how many chunks a pass is cut: a matter of size, not of threads."""
+    return int(np.clip(data.tokens.size // _CHUNK, 1, min(_MOST_CHUNKS, data.samples)))
+
+
+def predict(data: Dataset, activation: Activation, weights: Weights) -> FloatArray:
+    """Return the answer ``σ(χ)ᵀz`` to each sequence."""
+    from slrlab.simulation.gradient_kernel import project
+
+    kind, root = data.tokens.dtype, math.sqrt(data.dim)
+    k, v = (weights.k / root).astype(kind), (weights.v / root).astype(kind)
+    chi, z = project(data.tokens, k, v, chunks_of(data))
+    shown = activation.with_bias(weights.bias)
+    answers = np.empty(data.samples)
+    for length in np.unique(data.lengths):
+        same = data.lengths == length
+        rows = data.offsets[:-1][same, None] + np.arange(length)
+        answers[same] = np.einsum("nl,nl->n", shown.weights(chi[rows]), z[rows])
+    return answers
+
+
+@dataclass
+class Objective:
+    """``F`` and its gradient as functions of one vector ``(k, v)`` or ``(k, v, bias)``.
+
+    The bias is learned exactly if that of the activation is free (None). ``passes`` counts how
+    often the tokens were read.
+    """
+
+    data: Dataset
+    activation: Activation
+    ridge_k: float
+    ridge_v: float
+    passes: int = 0
+    loss: float = math.nan
+    _code: ActivationCode = field(init=False)
+    _chunks: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._code = activation_code(self.activation)
+        self._chunks = chunks_of(self.data)
+
+    @property
+    def learns_bias(self) -> bool:
+        """Whether the bias is one of the parameters."""
+        return self.activation.bias is None
+
+    def weights(self, theta: FloatArray) -> Weights:
+        """Return the parameters in a vector by their names."""
+        dim = self.data.dim
+        bias = float(theta[-1]) if self.learns_bias else float(self.activation.bias or 0.0)
+        return Weights(theta[:dim].copy(), theta[dim : 2 * dim].copy(), bias)
+
+    def __call__(self, theta: FloatArray) -> tuple[float, FloatArray]:
+        """Return ``F`` and its gradient; the last ``½Σρ²`` is kept in ``loss``."""
+        from slrlab.simulation.gradient_kernel import loss_and_gradient
+
+        data, dim = self.data, self.data.dim
+        root, kind = math.sqrt(dim), data.tokens.dtype
+        now = self.weights(theta)
+        k, v = (now.k / root).astype(kind), (now.v / root).astype(kind)
+        loss, rows, push = loss_and_gradient(
+            data.tokens,
+            data.offsets,
+            data.labels,
+            k,
+            v,
+            now.bias,
+            self._code.numbers,
+            self._code.table,
+            self._chunks,
+        )
+        self.passes += 1
+        self.loss = float(loss)
+        gradient = np.empty_like(theta)
+        gradient[:dim] = rows[0] / root + self.ridge_k * now.k
+        gradient[dim : 2 * dim] = rows[1] / root + self.ridge_v * now.v
+        if self.learns_bias:
+            gradient[-1] = push
+        penalty = self.ridge_k * float(now.k @ now.k) + self.ridge_v * float(now.v @ now.v)
+        return self.loss + 0.5 * penalty, gradient

@@ -1,0 +1,213 @@
+r"""Training attention on a dataset: quasi-Newton steps on keys and values together.
+
+L-BFGS on ``(k, v)`` jointly. Eliminating ``v`` (for given ``k`` it is a ridge regression) takes
+fewer steps but each then costs an inner solve; `benchmarks/training.py` measures that it loses.
+This module must not know about tasks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from slrlab import _checks
+from slrlab._result import Status
+from slrlab.model.activations import Activation
+from slrlab.model.lengths import FloatArray
+from slrlab.simulation.dataset import Dataset
+from slrlab.simulation.objective import Objective, Weights
+
+Watch = Callable[[int, float, float], None]
+TOLERANCE = {"float32": 3e-4, "float64": 1e-6}  # rounding of the loss stops float32 near 1e-4
+_PAIRS = 20
+_RUNAWAY = 1e6  # |k|²/D or |v|²/D beyond which there is no minimum to find
+_AWAY = (2.0, 10.0, 100.0)  # how far a minimum at infinity is looked for
+
+
+@dataclass(frozen=True)
+class Trained:
+    """Attention after training.
+
+    Attributes
+    ----------
+    status
+        ``converged``: the gradient is as small as asked. ``not converged``: out of steps, or
+        rounding hides further progress. ``diverged``: there is no minimum at finite vectors.
+    weights
+        The trained vectors.
+    objective, train_mse
+        ``F`` and the mean of ``ρ²`` at the end.
+    gradient_norm
+        ``|∇F|/|y|``, what the tolerance speaks of.
+    iterations, passes
+        Quasi-Newton steps, and how often the tokens were read.
+    seconds
+        Wall time.
+    """
+
+    status: Status
+    weights: Weights
+    objective: float
+    train_mse: float
+    gradient_norm: float
+    iterations: int
+    passes: int
+    seconds: float
+
+
+def train(
+    data: Dataset,
+    activation: Activation,
+    *,
+    ridge_k: float,
+    ridge_v: float,
+    start: Weights,
+    tolerance: float | None = None,
+    max_steps: int = 2000,
+    watch: Watch | None = None,
+) -> Trained:
+    """Minimise ``½Σ(y − σᵀz)² + ½r_k|k|² + ½r_v|v|²`` from given vectors.
+
+    Parameters
+    ----------
+    data
+        Sequences and labels.
+    activation
+        Attention weights; a free bias is learned, without penalty.
+    ridge_k, ridge_v
+        Penalties ``>= 0``.
+    start
+        Where to begin.
+    tolerance
+        Stop when ``|∇F| <= tolerance·|y|``; 3e-4 for float32 tokens, 1e-6 for float64.
+    max_steps
+        Quasi-Newton steps at most.
+    watch
+        Called as ``watch(step, F, |∇F|/|y|)`` after each step.
+    """
+    from scipy.optimize import minimize
+
+    began = time.perf_counter()
+    r_k = _checks.non_negative(ridge_k, "ridge_k")
+    r_v = _checks.non_negative(ridge_v, "ridge_v")
+    asked = tolerance if tolerance is not None else TOLERANCE[data.tokens.dtype.name]
+    goal = _checks.positive(asked, "tolerance")
+    objective = Objective(data, activation, r_k, r_v)
+    path = _Path(objective, goal, watch)
+    steps = _checks.integer(max_steps, "max_steps")
+    with contextlib.suppress(FloatingPointError):  # overflow: the path knows
+        minimize(
+            path.evaluate,
+            path.scaled(start.to_vector(learn_bias=objective.learns_bias)),
+            jac=True,
+            method="L-BFGS-B",
+            callback=path.look,
+            options={
+                "maxcor": _PAIRS,
+                "ftol": 0.0,
+                "gtol": 0.0,
+                "maxiter": steps,
+                "maxfun": 100 * steps,
+            },
+        )
+    status = Status.CONVERGED if path.gradient_norm <= goal else Status.NOT_CONVERGED
+    lost = path.ran_away or (status is Status.NOT_CONVERGED and path.growing())
+    if lost or (0.0 in (r_k, r_v) and lower_at_infinity(objective, path.best)):
+        status = Status.DIVERGED
+    return Trained(
+        status=status,
+        weights=objective.weights(path.best),
+        objective=path.value,
+        train_mse=2.0 * path.loss / data.samples,
+        gradient_norm=path.gradient_norm,
+        iterations=path.steps,
+        passes=objective.passes,
+        seconds=time.perf_counter() - began,
+    )
+
+
+class _Path:
+    """What L-BFGS sees: the objective in scaled variables, remembering the best point met."""
+
+    def __init__(self, objective: Objective, goal: float, watch: Watch | None) -> None:
+        self.objective = objective
+        self.goal = goal
+        self.watch = watch
+        # every sequence pulls at the bias, but few at one entry of a vector: equal curvatures
+        size = 2 * objective.data.dim + objective.learns_bias
+        self.scale = np.ones(size)
+        if objective.learns_bias:
+            self.scale[-1] = 1.0 / math.sqrt(objective.data.dim)
+        self.unit = float(np.linalg.norm(objective.data.labels)) or 1.0
+        self.value, self.loss, self.gradient_norm = math.inf, math.inf, math.inf
+        self.best = np.zeros(size)
+        self.steps = 0
+        self.sizes: list[tuple[float, float]] = []
+        self.ran_away = False
+
+    def scaled(self, theta: FloatArray) -> FloatArray:
+        return np.asarray(theta / self.scale)
+
+    def evaluate(self, scaled: FloatArray) -> tuple[float, FloatArray]:
+        theta = scaled * self.scale
+        value, gradient = self.objective(theta)
+        if not math.isfinite(value):
+            self.ran_away = True
+            raise FloatingPointError
+        norm = float(np.linalg.norm(gradient)) / self.unit
+        # near the end values differ by rounding only, and the smaller gradient is the better point
+        gap = value - self.value
+        if gap < 0.0 or (gap <= 1e-7 * abs(value) and norm < self.gradient_norm):
+            self.value, self.loss, self.gradient_norm = value, self.objective.loss, norm
+            self.best = theta
+        return value, gradient * self.scale
+
+    def look(self, xk: FloatArray) -> None:
+        self.steps += 1
+        if self.watch is not None:
+            self.watch(self.steps, self.value, self.gradient_norm)
+        dim = self.objective.data.dim
+        k, v = self.best[:dim], self.best[dim : 2 * dim]
+        self.sizes.append((float(k @ k) / dim, float(v @ v) / dim))
+        self.ran_away = self.ran_away or max(self.sizes[-1]) > _RUNAWAY
+        if self.ran_away or self.gradient_norm <= self.goal:
+            raise StopIteration
+
+    def growing(self) -> bool:
+        """Return whether a vector without ridge kept growing in the second half of the steps."""
+        free = (self.objective.ridge_k == 0.0, self.objective.ridge_v == 0.0)
+        if self.steps < 100:
+            return False
+        ends = zip(self.sizes[self.steps // 2], self.sizes[-1], free, strict=True)
+        return any(without and late > 1.2 * early for early, late, without in ends)
+
+
+def lower_at_infinity(objective: Objective, theta: FloatArray) -> bool:
+    """Return whether a vector without ridge, made ever longer, lowers the objective for good.
+
+    Tries ``k → s·k``, alone and with ``v → v/s`` (and the like for ``v``), at growing ``s``: a
+    minimum at infinity shows as a value that falls at every one.
+    """
+    dim = objective.data.dim
+    here, _ = objective(theta)
+    free_k, free_v = objective.ridge_k == 0.0, objective.ridge_v == 0.0
+    for power_k, power_v in ((1, 0), (1, -1), (0, 1), (-1, 1)):
+        if (power_k > 0 and not free_k) or (power_v > 0 and not free_v):
+            continue
+        last = here
+        for factor in _AWAY:
+            far = theta.copy()
+            far[:dim] *= factor**power_k
+            far[dim : 2 * dim] *= factor**power_v
+            value, _ = objective(far)
+            if not value < last - 1e-6 * abs(here):
+                break
+            last = value
+        else:
+            return True
+    return False
