@@ -7,7 +7,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from slrlab._result import Result
 
 Report = Callable[[int, int, str], None]
 
@@ -33,6 +38,26 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
     for row in rows:
         table.add_row(*row)
     Console().print(table)
+
+
+def print_result(
+    title: str, result: Result, as_json: bool, special: dict[str, str] | None = None
+) -> None:
+    """Print a result as JSON or as a table; exit with 1 if it is unusable.
+
+    ``special`` replaces the wording of some rows.
+    """
+    if as_json:
+        print_json(result.to_dict())
+    else:
+        shown = {name: _shown(value) for name, value in result.to_dict().items()}
+        print_table(title, ("quantity", "value"), list((shown | (special or {})).items()))
+    if not result.status.usable:
+        raise typer.Exit(1)
+
+
+def _shown(value: object) -> str:
+    return f"{value:.12g}" if isinstance(value, float) else str(value)
 
 
 @contextmanager

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from slrlab.cli.console import print_json, print_lines, print_table, progress, waiting
+from slrlab.cli.console import (
+    print_json,
+    print_lines,
+    print_result,
+    print_table,
+    progress,
+    waiting,
+)
 from slrlab.cli.options import (
     ActivationOption,
     AlphaOption,
@@ -20,6 +27,8 @@ from slrlab.cli.options import (
     JsonOption,
     LengthOption,
     NoiseOption,
+    RidgeKOption,
+    RidgeVOption,
     SignalOption,
     TaskOption,
     number,
@@ -27,9 +36,9 @@ from slrlab.cli.options import (
     read_task,
     whole,
 )
+from slrlab.cli.simulation import simulate
 
 if TYPE_CHECKING:
-    from slrlab._result import Result
     from slrlab.theory.bayes_optimal import BayesOptimal, BayesThresholds
 
 app = typer.Typer(
@@ -111,7 +120,7 @@ def population(
             values = best if best is not None else number(m_v, "m_v", "a finite number")
             order = OrderParameters(order.m_k, values, order.R_k, order.R_v)
             result = risk_at(chosen_task, chosen, order)
-    _print_result("Population risk", result, as_json)
+    print_result("Population risk", result, as_json)
 
 
 @app.command()
@@ -144,7 +153,7 @@ def bayes(
             samples = number(alpha, "alpha", "a finite number > 0")
             result = bayes_optimal(chosen, alpha=samples)
     title = "Bayes-optimal thresholds" if thresholds else "Bayes-optimal risk"
-    _print_result(title, result, as_json)
+    print_result(title, result, as_json)
 
 
 @app.command()
@@ -156,12 +165,8 @@ def erm(
     activation: ActivationOption = "softmax",
     bias: BiasOption = None,
     alpha: AlphaOption = None,
-    ridge_k: Annotated[
-        str | None, typer.Option("--ridge-k", help="Ridge of the keys, ≥ 0.", metavar="r")
-    ] = None,
-    ridge_v: Annotated[
-        str | None, typer.Option("--ridge-v", help="Ridge of the values, ≥ 0.", metavar="r")
-    ] = None,
+    ridge_k: RidgeKOption = None,
+    ridge_v: RidgeVOption = None,
     ridge: Annotated[
         str | None,
         typer.Option("--ridge", help="optimal: the ridges of least test risk.", metavar="optimal"),
@@ -226,27 +231,10 @@ def erm(
     )
     errors = ", ".join(f"{name} {value:.2g}" for name, value in result.errors.items())
     special = {"test_risk": str(result.risk), "branches": branches, "errors": errors}
-    _print_result("Trained attention", result, as_json, special)
+    print_result("Trained attention", result, as_json, special)
 
 
-def _print_result(
-    title: str, result: Result, as_json: bool, special: dict[str, str] | None = None
-) -> None:
-    """Print a result as JSON or as a table ; exit with 1 if it is unusable.
-
-    ``special`` replaces the wording of some rows.
-    """
-    if as_json:
-        print_json(result.to_dict())
-    else:
-        shown = {name: _shown(value) for name, value in result.to_dict().items()}
-        print_table(title, ("quantity", "value"), list((shown | (special or {})).items()))
-    if not result.status.usable:
-        raise typer.Exit(1)
-
-
-def _shown(value: object) -> str:
-    return f"{value:.12g}" if isinstance(value, float) else str(value)
+app.command()(simulate)
 
 
 @app.command()

@@ -49,6 +49,12 @@ BiasOption = Annotated[
 AlphaOption = Annotated[
     str | None, typer.Option("--alpha", help="Samples per dimension, N/D > 0.", metavar="α")
 ]
+RidgeKOption = Annotated[
+    str | None, typer.Option("--ridge-k", help="Ridge of the keys, ≥ 0.", metavar="r")
+]
+RidgeVOption = Annotated[
+    str | None, typer.Option("--ridge-v", help="Ridge of the values, ≥ 0.", metavar="r")
+]
 JsonOption = Annotated[
     bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else.")
 ]
@@ -64,11 +70,11 @@ def number(text: str | None, name: str, accepted: str) -> float:
         raise ValueError(f"{name} must be {accepted}, got {text or repr(text)}") from None
 
 
-def whole(text: str, name: str) -> int:
-    """Read a whole number, with the library's wording if it is none."""
-    accepted = "a whole number >= 0"
+def whole(text: str, name: str, low: int = 0) -> int:
+    """Read a whole number from ``low`` on, with the library's wording if it is none."""
+    accepted = f"a whole number >= {low}"
     value = number(text, name, accepted)
-    if not value.is_integer():
+    if not value.is_integer() or value < low:
         raise ValueError(f"{name} must be {accepted}, got {text}")
     return int(value)
 

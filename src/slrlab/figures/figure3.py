@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from slrlab.experiments.comparison import Setting
 from slrlab.experiments.parallel import Report, parallel_map
+from slrlab.figures.points import Simulated, simulated_row
 from slrlab.figures.style import MARKS, house_style
 from slrlab.model.tasks import make_task
 from slrlab.theory.bayes_optimal import bayes_optimal, bayes_thresholds
@@ -25,20 +28,22 @@ RANGE = (1.0, 32.0)
 POINTS = {"toy": 2, "quick": 6, "full": 12}
 BAYES_POINTS = {"toy": 4, "quick": 24, "full": 60}
 TOLERANCE = {"toy": 1e-2, "quick": 1e-3, "full": 5e-4}
+SIZE = {"toy": 60, "quick": 1000, "full": 10_000}  # √(ND); the paper has 10⁴
+SEEDS = {"toy": 2, "quick": 6, "full": 4}
 ACTIVATIONS = ("softmax", "linear")
 
-Setting = tuple[str, float, float, float]
+Curve = tuple[str, float, float, float]
 _KEPT: tuple[str, ...] = ("ridge_k", "ridge_v", "m_k", "m_v", "q_k", "q_v", "replicon", "stable")
 _KEPT += ("bistable_fraction", "trace_gap")
 
 
 def compute(profile: str = "quick", report: Report | None = None) -> pd.DataFrame:
-    """Return the theory lines: trained attention, its population limit, Bayes-optimal risks."""
+    """Return theory and simulation of trained attention, and the limits that bound them."""
     import pandas as pd
 
     alphas = np.geomspace(*RANGE, POINTS[profile]).tolist()
     tolerance = TOLERANCE[profile]
-    settings: list[Setting] = [
+    settings: list[Curve] = [
         (curve, signal, alpha, tolerance)
         for curve in ACTIVATIONS  # the costly ones first
         for signal in SIGNALS[::-1]
@@ -49,13 +54,27 @@ def compute(profile: str = "quick", report: Report | None = None) -> pd.DataFram
         # a point on either side draws a jump upright
         edges = [a * f for a in (jump.alpha_it, jump.alpha_alg) for f in (1 - 1e-6, 1 + 1e-6)]
         dense = np.geomspace(0.5, RANGE[1], BAYES_POINTS[profile]).tolist()
-        points = sorted({*alphas, *dense, *edges})
-        settings += [("bayes", signal, alpha, tolerance) for alpha in points]
-    rows = parallel_map(_row, settings, label="figure 3", report=report)
+        settings += [
+            ("bayes", signal, alpha, tolerance) for alpha in sorted({*alphas, *dense, *edges})
+        ]
+    rows = parallel_map(_row, settings, label="figure 3: theory", report=report)
+    trained = [row for row in rows if row["curve"] != "bayes"]
+    points = [_point(row, profile) for row in trained]
+    found = parallel_map(simulated_row, points, label="figure 3: training", report=report)
+    for row, simulated in zip(trained, found, strict=True):
+        row.update(simulated)
     return pd.DataFrame(rows).sort_values(["signal", "curve", "alpha"], ignore_index=True)
 
 
-def _row(setting: Setting) -> dict[str, Any]:
+def _point(row: dict[str, Any], profile: str) -> Simulated:
+    """Return the training that belongs to a row of the theory."""
+    where = ("spiked", row["signal"], LENGTH, 0.0, row["curve"], row["alpha"])
+    dim = max(2, round(SIZE[profile] / math.sqrt(row["alpha"])))
+    point = Setting(*where, ridge_k=row["ridge_k"], ridge_v=row["ridge_v"])
+    return point, dim, SEEDS[profile], "informed"
+
+
+def _row(setting: Curve) -> dict[str, Any]:
     """Return one row of the table."""
     curve, signal, alpha, tolerance = setting
     task = make_task("spiked", signal=signal, length=LENGTH)
@@ -82,7 +101,7 @@ def _row(setting: Setting) -> dict[str, Any]:
 
 
 def draw(frame: pd.DataFrame) -> Figure:
-    """Draw one panel for each signal; open markers where the theory fails beyond the ridge."""
+    """Draw one panel for each signal; a cross where the theory fails beyond the ridge."""
     import matplotlib.pyplot as plt
 
     signals = sorted(frame["signal"].unique())
@@ -113,19 +132,20 @@ def _panel(panel: Axes, part: pd.DataFrame) -> None:
             curve["risk"],
             color=mark.color,
             linestyle=mark.dashes,
-            label=f"{mark.label}, trained",
+            label=f"{mark.label}, theory",
         )
-        inside = curve["status"] == "sampled"
-        for rows, face in ((curve[inside], mark.color), (curve[~inside], "white")):
-            panel.errorbar(
-                rows["alpha"],
-                rows["risk"],
-                yerr=rows["error"],
-                fmt=mark.marker,
-                color=mark.color,
-                markerfacecolor=face,
-                capsize=2,
-            )
+        edge = curve[curve["status"] != "sampled"]
+        panel.plot(edge["alpha"], edge["risk"], "x", color=mark.color, markersize=5)
+        panel.errorbar(
+            curve["alpha"],
+            curve["simulated_risk"],
+            yerr=curve["simulated_error"],
+            fmt=mark.marker,
+            color=mark.color,
+            markerfacecolor="white",
+            capsize=2,
+            label=f"{mark.label}, simulated training",
+        )
         panel.axhline(
             curve["population_risk"].iloc[0],
             color=mark.color,
@@ -134,11 +154,5 @@ def _panel(panel: Axes, part: pd.DataFrame) -> None:
             linestyle=":",
             label=f"{mark.label}, infinite data",
         )
-    panel.plot(
-        [],
-        [],
-        "o",
-        color="0.4",
-        markerfacecolor="white",
-        label="best ridge at which the theory holds",
-    )
+    label = "best ridge at which the theory holds"
+    panel.plot([], [], "x", color="0.4", markersize=5, label=label)

@@ -184,9 +184,19 @@ def _chunk(tokens, offsets, labels, low, high, k, v, bias, activation, table, ou
     return loss, total
 
 
-@_parallel
 def loss_and_gradient(tokens, offsets, labels, k, v, bias, activation, table, chunks):
     """Return ``½Σρ²``, its gradient in ``(k, v)`` as rows in float64, and in the bias."""
+    if chunks > 1:
+        return _in_chunks(tokens, offsets, labels, k, v, bias, activation, table, chunks)
+    gradient = np.zeros((2, k.size))  # little work: waking threads would cost more
+    count = labels.size
+    loss, push = _chunk(tokens, offsets, labels, 0, count, k, v, bias, activation, table, gradient)
+    return loss, gradient, push
+
+
+@_parallel
+def _in_chunks(tokens, offsets, labels, k, v, bias, activation, table, chunks):
+    """Do the work of `loss_and_gradient` with all threads."""
     count = labels.size
     parts = np.zeros((chunks, 2, k.size))
     losses, pushes = np.zeros(chunks), np.zeros(chunks)

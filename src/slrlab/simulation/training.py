@@ -25,6 +25,7 @@ from slrlab.simulation.objective import Objective, Weights
 Watch = Callable[[int, float, float], None]
 TOLERANCE = {"float32": 3e-4, "float64": 1e-6}  # rounding of the loss stops float32 near 1e-4
 _PAIRS = 20
+_STALLED = 3.0
 _RUNAWAY = 1e6  # |k|²/D or |v|²/D beyond which there is no minimum to find
 _AWAY = (2.0, 10.0, 100.0)  # how far a minimum at infinity is looked for
 
@@ -84,7 +85,8 @@ def train(
     start
         Where to begin.
     tolerance
-        Stop when ``|∇F| <= tolerance·|y|``; 3e-4 for float32 tokens, 1e-6 for float64.
+        Stop when ``|∇F| <= tolerance·|y|``; 3e-4 for float32 tokens, 1e-6 for float64. Three
+        times as much counts as converged where rounding of the loss hides further progress.
     max_steps
         Quasi-Newton steps at most.
     watch
@@ -115,7 +117,9 @@ def train(
                 "maxfun": 100 * steps,
             },
         )
-    status = Status.CONVERGED if path.gradient_norm <= goal else Status.NOT_CONVERGED
+    # before its last step L-BFGS may stall: the loss falls by less than it is rounded
+    enough = goal if path.steps >= steps else _STALLED * goal
+    status = Status.CONVERGED if path.gradient_norm <= enough else Status.NOT_CONVERGED
     lost = path.ran_away or (status is Status.NOT_CONVERGED and path.growing())
     if lost or (0.0 in (r_k, r_v) and lower_at_infinity(objective, path.best)):
         status = Status.DIVERGED
@@ -175,8 +179,13 @@ class _Path:
         k, v = self.best[:dim], self.best[dim : 2 * dim]
         self.sizes.append((float(k @ k) / dim, float(v @ v) / dim))
         self.ran_away = self.ran_away or max(self.sizes[-1]) > _RUNAWAY
-        if self.ran_away or self.gradient_norm <= self.goal:
+        if self.done:
             raise StopIteration
+
+    @property
+    def done(self) -> bool:
+        """Whether the goal is reached, or out of reach."""
+        return self.ran_away or self.gradient_norm <= self.goal
 
     def growing(self) -> bool:
         """Return whether a vector without ridge kept growing in the second half of the steps."""

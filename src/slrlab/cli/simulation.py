@@ -1,0 +1,130 @@
+"""The command `slrlab simulate`: attention trained on data drawn here and now."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from slrlab.cli.console import print_json, print_result, print_table, progress
+from slrlab.cli.options import (
+    ActivationOption,
+    AlphaOption,
+    BiasOption,
+    JsonOption,
+    LengthOption,
+    NoiseOption,
+    RidgeKOption,
+    RidgeVOption,
+    SignalOption,
+    TaskOption,
+    number,
+    read_activation,
+    read_task,
+    whole,
+)
+
+if TYPE_CHECKING:
+    from slrlab.model.activations import Activation
+    from slrlab.model.tasks import Task
+
+
+def simulate(
+    task: TaskOption = "spiked",
+    signal: SignalOption = "2",
+    length: LengthOption = "3",
+    noise: NoiseOption = "0",
+    activation: ActivationOption = "softmax",
+    bias: BiasOption = None,
+    alpha: AlphaOption = None,
+    dim: Annotated[
+        str,
+        typer.Option("--dim", help="Dimensions D; the paper's size is 10⁴/√α.", metavar="D"),
+    ] = "1000",
+    seeds: Annotated[
+        str, typer.Option("--seeds", help="Trainings, each on its own data.", metavar="n")
+    ] = "4",
+    ridge_k: RidgeKOption = None,
+    ridge_v: RidgeVOption = None,
+    init: Annotated[
+        str,
+        typer.Option(
+            "--init",
+            help="informed: start at the teachers; random: at small random vectors.",
+            metavar="informed|random",
+        ),
+    ] = "informed",
+    seed: Annotated[str, typer.Option("--seed", help="First seed.", metavar="n")] = "0",
+    test_samples: Annotated[
+        str,
+        typer.Option("--test-samples", help="Fresh sequences that measure the risk.", metavar="n"),
+    ] = "20000",
+    dtype: Annotated[
+        str, typer.Option("--dtype", help="Precision of the tokens.", metavar="float32|float64")
+    ] = "float32",
+    teacher: Annotated[
+        str,
+        typer.Option("--teacher", help="Law of the teachers.", metavar="normalised|gaussian"),
+    ] = "normalised",
+    max_steps: Annotated[
+        str, typer.Option("--max-steps", help="Quasi-Newton steps at most.", metavar="n")
+    ] = "2000",
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Solve the theory too and give z-scores.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Attention trained on N = alpha·D simulated sequences: test risk and order parameters.
+
+    Example: slrlab simulate --alpha 4 --dim 1000 --ridge-k 0.5 --ridge-v 0.8
+
+    Example: slrlab simulate --alpha 4 --ridge-k 0.5 --ridge-v 0.8 --seeds 16 --compare
+    """
+    accepted = "a finite number >= 0"
+    chosen_task, chosen = read_task(task, signal, length, noise), read_activation(activation, bias)
+    given: dict[str, Any] = {
+        "alpha": number(alpha, "alpha", "a finite number > 0"),
+        "ridge_k": number(ridge_k, "ridge_k", accepted),
+        "ridge_v": number(ridge_v, "ridge_v", accepted),
+        "dim": whole(dim, "dim", low=2),
+        "seeds": whole(seeds, "seeds", low=2 if compare else 1),
+        "seed": whole(seed, "seed"),
+        "init": init,
+        "dtype": dtype,
+        "teacher": teacher,
+        "max_steps": whole(max_steps, "max_steps", low=1),
+        "test_samples": whole(test_samples, "test_samples"),
+    }
+    if compare:
+        _compare(chosen_task, chosen, given, as_json)
+        return
+    from slrlab.simulation.erm import simulate_erm
+
+    with progress() as report:
+        result = simulate_erm(chosen_task, chosen, report=report, **given)
+    errors = ", ".join(f"{name} {value:.2g}" for name, value in result.errors.items())
+    runs = "; ".join(
+        f"seed {run.seed}: {run.iterations} steps, |grad| {run.gradient_norm:.1e}, {run.status}"
+        for run in result.runs
+    )
+    special = {"test_risk": str(result.risk), "errors": errors, "runs": runs}
+    print_result("Simulated training", result, as_json, special)
+
+
+def _compare(task: Task, activation: Activation, given: dict[str, Any], as_json: bool) -> None:
+    """Run both sides and print them quantity by quantity."""
+    from slrlab.experiments.comparison import QUANTITIES, compare_erm
+
+    with progress() as report:
+        found = compare_erm(task, activation, report=report, **given)
+    if as_json:
+        print_json(found.simulation.to_dict() | found.to_dict())
+    else:
+        rows = []
+        for name in QUANTITIES:
+            ours, exact = found.sides(name)
+            rows.append((name, str(exact), str(ours), f"{found.z[name]:+.2f}"))
+        title = f"{found.simulation}"
+        print_table(title, ("quantity", "theory", "simulation", "z"), rows)
+    if not found.status.usable:
+        raise typer.Exit(1)
