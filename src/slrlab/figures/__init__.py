@@ -16,8 +16,11 @@ FIGURES = {
     "2": "slrlab.figures.figure2",
     "3": "slrlab.figures.figure3",
     "6": "slrlab.figures.figure6",
+    "7": "slrlab.figures.figure7",
+    "agreement": "slrlab.figures.agreement",
     "length": "slrlab.figures.length",
     "phases": "slrlab.figures.hard_phase",
+    "validity": "slrlab.figures.validity",
 }
 PROFILES = ("toy", "quick", "full")
 

@@ -16,9 +16,13 @@ about tasks, teachers or the factor ``1/√D``, which is part of the vectors it 
 # notation: docs/notation.md, "Trained attention"
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 from numba import njit, prange
 
+from slrlab.model.lengths import FloatArray
 from slrlab.model.weights_kernel import (
     PI,
     PSI,
@@ -184,14 +188,25 @@ def _chunk(tokens, offsets, labels, low, high, k, v, bias, activation, table, ou
     return loss, total
 
 
-def loss_and_gradient(tokens, offsets, labels, k, v, bias, activation, table, chunks):
+def loss_and_gradient(
+    tokens: npt.NDArray[Any],
+    offsets: npt.NDArray[np.int64],
+    labels: FloatArray,
+    k: npt.NDArray[Any],
+    v: npt.NDArray[Any],
+    bias: float,
+    activation: tuple[int, int, float, float, float, float],
+    table: FloatArray,
+    chunks: int,
+) -> tuple[float, FloatArray, float]:
     """Return ``½Σρ²``, its gradient in ``(k, v)`` as rows in float64, and in the bias."""
     if chunks > 1:
-        return _in_chunks(tokens, offsets, labels, k, v, bias, activation, table, chunks)
+        found = _in_chunks(tokens, offsets, labels, k, v, bias, activation, table, chunks)
+        return float(found[0]), found[1], float(found[2])
     gradient = np.zeros((2, k.size))  # little work: waking threads would cost more
     count = labels.size
     loss, push = _chunk(tokens, offsets, labels, 0, count, k, v, bias, activation, table, gradient)
-    return loss, gradient, push
+    return float(loss), gradient, float(push)
 
 
 @_parallel

@@ -1,0 +1,159 @@
+"""Where replica symmetry ends: training departs from the theory as the key ridge gets weak."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from slrlab.experiments.comparison import Setting
+from slrlab.experiments.parallel import Report, parallel_map
+from slrlab.figures.points import simulated_row
+from slrlab.figures.style import house_style
+from slrlab.model.tasks import make_task
+from slrlab.theory.erm import ridge_map
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+TITLE = "Beyond the replicon line: theory and training against the ridge of the keys, softmax"
+# task, signal, length, alpha, ridge of the values
+PANELS = (
+    ("spiked", 2.0, 3, 2.0, 0.4),
+    ("spiked", 1.0, 4, 3.0, 0.6),
+    ("max", 3.0, 3, 2.0, 0.4),
+)
+RANGE = (0.003, 3.0)
+POINTS = {"toy": 3, "quick": 9, "full": 19}
+TOLERANCE = {"toy": 2e-2, "quick": 3e-3, "full": 1e-3}
+DIM = {"toy": 40, "quick": 600, "full": 3000}
+SEEDS = {"toy": 2, "quick": 6, "full": 8}
+THEORY, TRAINED, RANDOM, ALARM = "#0072B2", "#D55E00", "#E69F00", "#CC79A7"
+
+KEPT = (
+    "ridge_k",
+    "ridge_v",
+    "test_risk",
+    "test_risk_error",
+    "train_mse",
+    "replicon",
+    "trace_gap",
+    "bistable_fraction",
+    "stable",
+)
+Panel = tuple[str, float, int, float, float]
+
+
+def compute(profile: str = "quick", report: Report | None = None) -> pd.DataFrame:
+    """Return theory, its warnings and training from both starts along a line of key ridges."""
+    import pandas as pd
+
+    panels = PANELS[:1] if profile == "toy" else PANELS
+    lines = [(panel, POINTS[profile], TOLERANCE[profile]) for panel in panels]
+    found = parallel_map(_theory, lines, label="validity: theory", report=report)
+    rows = [row for line in found for row in line]
+    for init in ("informed", "random"):
+        points = [(_setting(row), DIM[profile], SEEDS[profile], init) for row in rows]
+        label = f"validity: training, {init} start"
+        trained = parallel_map(simulated_row, points, label=label, report=report)
+        for row, simulated in zip(rows, trained, strict=True):
+            row |= {"dim": DIM[profile], "seeds": SEEDS[profile]}
+            row[f"{init}_risk"] = simulated["simulated_risk"]
+            row[f"{init}_error"] = simulated["simulated_error"]
+            row[f"{init}_train_mse"] = simulated["simulated_train_mse"]
+            row[f"{init}_status"] = simulated["simulated_status"]
+    return pd.DataFrame(rows)
+
+
+def _setting(row: dict[str, Any]) -> Setting:
+    where = (row["task"], row["signal"], row["length"], 0.0, "softmax", row["alpha"])
+    return Setting(*where, ridge_k=row["ridge_k"], ridge_v=row["ridge_v"])
+
+
+def _theory(line: tuple[Panel, int, float]) -> list[dict[str, Any]]:
+    (name, signal, length, alpha, ridge_v), count, tolerance = line
+    found = ridge_map(
+        make_task(name, signal=signal, length=length),
+        "softmax",
+        alpha=alpha,
+        ridge_k=np.geomspace(*RANGE, count),
+        ridge_v=[ridge_v],
+        tolerance=tolerance,
+    )
+    where = {"task": name, "signal": signal, "length": length, "alpha": alpha}
+    rows = [
+        where | {key: getattr(point, key) for key in KEPT} | {"status": str(point.status)}
+        for point in found.points
+    ]
+    return sorted(rows, key=lambda row: float(row["ridge_k"]))
+
+
+def draw(frame: pd.DataFrame) -> Figure:
+    """Draw risks above and the warnings below; grey where the theory disowns itself."""
+    import matplotlib.pyplot as plt
+
+    groups = list(frame.groupby(["task", "signal", "length", "alpha"], sort=False))
+    with house_style():
+        figure, axes = plt.subplots(
+            2,
+            len(groups),
+            figsize=(3.6 * len(groups), 5.0),
+            sharex=True,
+            height_ratios=[2, 1],
+            layout="constrained",
+            squeeze=False,
+        )
+        for column, (key, part) in zip(axes.T, groups, strict=True):
+            task, signal, length, alpha = key
+            _risks(column[0], part)
+            _warnings(column[1], part)
+            for panel in column:
+                _shade(panel, part)
+            name = f"{task}-SLR, $\\nu={signal:g}$, $L={length}$, $\\alpha={alpha:g}$"
+            column[0].set(title=f"{name}, $r_v={part['ridge_v'].iloc[0]:g}$", xscale="log")
+            column[1].set(xlabel="ridge of the keys $r_k$", yscale="log", ylim=(1e-4, 20.0))
+        axes[0, 0].set_ylabel("test risk")
+        axes[1, 0].set_ylabel("warning signs")
+        axes[0, 0].legend(fontsize=7.5)
+        axes[1, 0].legend(fontsize=7.5, loc="lower left")
+        return figure
+
+
+def _risks(panel: Axes, part: pd.DataFrame) -> None:
+    size = f"$D={int(part['dim'].iloc[0])}$, {int(part['seeds'].iloc[0])} seeds"
+    style: dict[str, Any] = {"color": THEORY, "label": "replica-symmetric theory"}
+    panel.plot(part["ridge_k"], part["test_risk"], **style)
+    for init, colour, shift, mark in (
+        ("informed", TRAINED, 0.97, "o"),
+        ("random", RANDOM, 1.03, "s"),
+    ):
+        panel.errorbar(
+            shift * part["ridge_k"],
+            part[f"{init}_risk"],
+            yerr=part[f"{init}_error"],
+            fmt=mark,
+            color=colour,
+            capsize=2,
+            label=f"trained, {init} start, {size}",
+        )
+
+
+def _warnings(panel: Axes, part: pd.DataFrame) -> None:
+    style: dict[str, Any] = {"marker": ".", "linewidth": 1.2}
+    panel.plot(part["ridge_k"], part["replicon"], color=THEORY, label="replicon", **style)
+    gap = part["trace_gap"].clip(lower=1e-4)
+    panel.plot(part["ridge_k"], gap, color=ALARM, label="trace gap", **style)
+    panel.axhline(1.0, color=THEORY, linewidth=0.8, linestyle=":")
+    panel.axhline(0.1, color=ALARM, linewidth=0.8, linestyle=":")
+
+
+def _shade(panel: Axes, part: pd.DataFrame) -> None:
+    """Grey the ridges, up to half way to the next one, at which the theory is not trusted."""
+    ridges, trusted = part["ridge_k"].to_numpy(), part["stable"].to_numpy(dtype=bool)
+    edges = np.sqrt(ridges[1:] * ridges[:-1])
+    edges = np.concatenate([[ridges[0]], edges, [ridges[-1]]])
+    for low, high, fine in zip(edges[:-1], edges[1:], trusted, strict=True):
+        if not fine:
+            panel.axvspan(low, high, color="0.88", linewidth=0, zorder=0)
