@@ -53,7 +53,7 @@ def numpy_pass(data: Dataset, length: int, k: Gradient, v: Gradient) -> Pass:
 
 
 def torch_passes(data: Dataset, length: int, k: Gradient, v: Gradient) -> dict[str, Pass]:
-    """The same with PyTorch: by autograd, and by hand with two products each way."""
+    """Do the same with PyTorch: by autograd, and by hand with two products each way."""
     try:
         import torch
     except ImportError:
