@@ -185,33 +185,60 @@ def _chunk(tokens, offsets, labels, low, high, k, v, bias, activation, table, ou
 
 
 @_parallel
-def loss_and_gradient(tokens, offsets, labels, k, v, bias, activation, table, chunks):
-    """Return ``½Σρ²``, its gradient in ``(k, v)`` as rows in float64, and in the bias."""
-    count = labels.size
-    parts = np.zeros((chunks, 2, k.size))
-    losses, pushes = np.zeros(chunks), np.zeros(chunks)
+def _all_chunks(tokens, offsets, labels, k, v, bias, activation, table, parts, losses, pushes):
+    count, chunks = labels.size, losses.size
     for c in prange(chunks):
         low, high = c * count // chunks, (c + 1) * count // chunks
         losses[c], pushes[c] = _chunk(
             tokens, offsets, labels, low, high, k, v, bias, activation, table, parts[c]
         )
+
+
+@_compiled
+def loss_and_gradient(tokens, offsets, labels, k, v, bias, activation, table, chunks):
+    """Return ``½Σρ²``, its gradient in ``(k, v)`` as rows in float64, and in the bias.
+
+    Not parallel itself: waking threads for a small batch, or for the sums at the end, costs more
+    than the work, and far more where other programs hold the cores.
+    """
+    parts = np.zeros((chunks, 2, k.size))
+    losses, pushes = np.zeros(chunks), np.zeros(chunks)
+    given = (tokens, offsets, labels)
+    if chunks == 1:
+        losses[0], pushes[0] = _chunk(
+            *given, 0, labels.size, k, v, bias, activation, table, parts[0]
+        )
+    else:
+        _all_chunks(*given, k, v, bias, activation, table, parts, losses, pushes)
     gradient = np.zeros((2, k.size))
     for c in range(chunks):
         gradient += parts[c]
     return losses.sum(), gradient, pushes.sum()
 
 
+@_compiled
+def _project_chunk(tokens, low, high, k, v, out):
+    work = np.empty((SCRATCH_ROWS, high - low))
+    _scores(tokens, low, high, k, v, work, TRIAL)
+    out[0, low:high] = work[TRIAL]
+    out[1, low:high] = work[_VALUE]
+
+
 @_parallel
+def _project_all(tokens, k, v, chunks, out):
+    count = tokens.shape[0]
+    for c in prange(chunks):
+        _project_chunk(tokens, c * count // chunks, (c + 1) * count // chunks, k, v, out)
+
+
+@_compiled
 def project(tokens, k, v, chunks):
     """Return the scores ``(Xk, Xv)`` as rows in float64."""
-    count = tokens.shape[0]
-    out = np.empty((2, count))
-    for c in prange(chunks):
-        low, high = c * count // chunks, (c + 1) * count // chunks
-        work = np.empty((SCRATCH_ROWS, high - low))
-        _scores(tokens, low, high, k, v, work, TRIAL)
-        out[0, low:high] = work[TRIAL]
-        out[1, low:high] = work[_VALUE]
+    out = np.empty((2, tokens.shape[0]))
+    if chunks == 1:
+        _project_chunk(tokens, 0, tokens.shape[0], k, v, out)
+    else:
+        _project_all(tokens, k, v, chunks, out)
     return out
 
 
@@ -243,7 +270,8 @@ def descend(tokens, offsets, labels, order, k, v, bias, rate, shrink, activation
 
     ``k, v`` change in place: ``k ← shrink_k·k − rate·∂½ρ²/∂k``. ``rate`` and ``shrink`` hold a
     number for the keys, the values and the bias (which is not shrunk). Losses are those before
-    each step. Also returns the bias.
+    each step. Also returns the bias. ``k, v`` may be float64 beside float32 tokens: many steps are
+    small against the vectors, and a shrinkage close to 1 would be lost in float32.
     """
     longest = 1
     for i in order:
@@ -251,7 +279,7 @@ def descend(tokens, offsets, labels, order, k, v, bias, rate, shrink, activation
     work = np.empty((SCRATCH_ROWS, longest))
     a, b = np.empty(longest, tokens.dtype), np.empty(longest, tokens.dtype)
     rate_k, rate_v, rate_bias = rate
-    keep_k, keep_v = tokens.dtype.type(shrink[0]), tokens.dtype.type(shrink[1])
+    keep_k, keep_v = k.dtype.type(shrink[0]), v.dtype.type(shrink[1])
     squares = 0.0
     for i in order:
         first, last = offsets[i], offsets[i + 1]
