@@ -8,6 +8,7 @@ import pytest
 from slrlab import (
     Dataset,
     MaxSLR,
+    OrderParameters,
     SpikedSLR,
     Status,
     Teacher,
@@ -16,6 +17,7 @@ from slrlab import (
     gradient_descent,
     make_activation,
     online_sgd,
+    risk_at,
     sgd,
 )
 from slrlab.model.activation_code import activation_code
@@ -83,6 +85,19 @@ def test_the_time_does_not_depend_on_the_dimension():
         paths.append(path_of(path))
     assert np.abs(paths[0][3, -1] - paths[0][3, 0]) > 0.2
     assert np.abs(paths[0] - paths[1]).max() < 0.04
+
+
+def test_the_speed_is_the_slope_of_the_population_risk():
+    """On M without residuals ``dm/dt = −dE/dm``: the time is that of theory, without a factor."""
+    data = large_dataset(200, 40_000)
+    path = gradient_descent(data, "softmax", rate=1e-3, steps=1, start=near(data.teacher))
+    h = 1e-4
+    for name, speed in (("m_k", path.m_kk), ("m_v", path.m_vv)):
+        up, down = (
+            risk_at(TASK, "softmax", OrderParameters(**{"m_k": 0.4, "m_v": 0.4} | {name: m})).risk
+            for m in (0.4 + h, 0.4 - h)
+        )
+        assert np.diff(speed)[0] / 1e-3 == pytest.approx((down - up) / (2 * h), abs=0.03)
 
 
 @pytest.mark.parametrize("batch", [1, 16])
