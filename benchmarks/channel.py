@@ -18,8 +18,8 @@ from numba.core.runtime import _nrt_python, rtsys
 
 from _timing import best_of
 from slrlab import make_activation
+from slrlab.model.activation_code import activation_code
 from slrlab.theory.erm import codes, prox_kernel, prox_reference
-from slrlab.theory.erm.codes import activation_code
 
 FASTER = 20.0
 LINEAR = 1.5
@@ -30,7 +30,7 @@ FRESH = """
 import time
 import numpy as np
 from slrlab import make_activation
-from slrlab.theory.erm.codes import activation_code
+from slrlab.model.activation_code import activation_code
 from slrlab.theory.erm.prox_kernel import channel_sums
 code = activation_code(make_activation("softmax"))
 x = np.zeros((1, 4, 2))
