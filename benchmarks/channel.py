@@ -10,17 +10,16 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 from numba import get_num_threads, set_num_threads
 from numba.core.runtime import _nrt_python, rtsys
 
+from _timing import best_of
 from slrlab import make_activation
+from slrlab.model.activation_code import activation_code
 from slrlab.theory.erm import codes, prox_kernel, prox_reference
-from slrlab.theory.erm.codes import activation_code
 
 FASTER = 20.0
 LINEAR = 1.5
@@ -31,7 +30,7 @@ FRESH = """
 import time
 import numpy as np
 from slrlab import make_activation
-from slrlab.theory.erm.codes import activation_code
+from slrlab.model.activation_code import activation_code
 from slrlab.theory.erm.prox_kernel import channel_sums
 code = activation_code(make_activation("softmax"))
 x = np.zeros((1, 4, 2))
@@ -46,15 +45,6 @@ def require(good: bool, what: str) -> None:
     print(f"  {'ok' if good else 'MISSED'}: {what}")
     if not good:
         missed.append(what)
-
-
-def best_of(function: Callable[[], object], repeats: int = 7) -> float:
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        function()
-        times.append(time.perf_counter() - start)
-    return min(times)
 
 
 def arguments(length: int, count: int, starts: bool, squares: bool = False) -> tuple[object, ...]:

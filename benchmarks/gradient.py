@@ -16,8 +16,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numba
 import numpy as np
 import numpy.typing as npt
-from _timing import best_of
 
+from _timing import best_of
 from slrlab import SpikedSLR, draw_dataset, make_activation
 from slrlab.simulation.dataset import Dataset
 from slrlab.simulation.objective import Objective

@@ -8,21 +8,12 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from _timing import best_of
 from slrlab import MaxSLR, SpikedSLR, minimal_risk
 from slrlab.figures import figure_module
-
-
-def best_of(function: Callable[[], object], repeats: int = 7) -> float:
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        function()
-        times.append(time.perf_counter() - start)
-    return min(times)
 
 
 def length_independence() -> None:

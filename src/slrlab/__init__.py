@@ -26,7 +26,11 @@ from slrlab.model.tasks import (
     register_task,
 )
 from slrlab.simulation.dataset import Dataset, Teacher, draw_dataset
+from slrlab.simulation.descent import gradient_descent
 from slrlab.simulation.erm import ErmRun, ErmSimulation, simulate_erm
+from slrlab.simulation.objective import Weights
+from slrlab.simulation.stochastic import online_sgd, sgd
+from slrlab.simulation.trajectory import Trajectory
 from slrlab.theory.bayes_optimal import (
     BayesOptimal,
     BayesThresholds,
@@ -86,20 +90,25 @@ __all__ = [
     "Task",
     "Teacher",
     "TiltedTask",
+    "Trajectory",
+    "Weights",
     "bayes_optimal",
     "bayes_risk",
     "bayes_thresholds",
     "draw_dataset",
     "erm_theory",
+    "gradient_descent",
     "large_alpha",
     "make_activation",
     "make_task",
     "minimal_risk",
+    "online_sgd",
     "optimal_ridge",
     "register_activation",
     "register_task",
     "ridge_map",
     "risk_at",
     "risk_profile",
+    "sgd",
     "simulate_erm",
 ]

@@ -16,13 +16,9 @@ about tasks, teachers or the factor ``1/√D``, which is part of the vectors it 
 # notation: docs/notation.md, "Trained attention"
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 from numba import njit, prange
 
-from slrlab.model.lengths import FloatArray
 from slrlab.model.weights_kernel import (
     PI,
     PSI,
@@ -188,75 +184,94 @@ def _chunk(tokens, offsets, labels, low, high, k, v, bias, activation, table, ou
     return loss, total
 
 
-def loss_and_gradient(
-    tokens: npt.NDArray[Any],
-    offsets: npt.NDArray[np.int64],
-    labels: FloatArray,
-    k: npt.NDArray[Any],
-    v: npt.NDArray[Any],
-    bias: float,
-    activation: tuple[int, int, float, float, float, float],
-    table: FloatArray,
-    chunks: int,
-) -> tuple[float, FloatArray, float]:
-    """Return ``½Σρ²``, its gradient in ``(k, v)`` as rows in float64, and in the bias."""
-    if chunks > 1:
-        found = _in_chunks(tokens, offsets, labels, k, v, bias, activation, table, chunks)
-        return float(found[0]), found[1], float(found[2])
-    gradient = np.zeros((2, k.size))  # little work: waking threads would cost more
-    count = labels.size
-    loss, push = _chunk(tokens, offsets, labels, 0, count, k, v, bias, activation, table, gradient)
-    return float(loss), gradient, float(push)
-
-
 @_parallel
-def _in_chunks(tokens, offsets, labels, k, v, bias, activation, table, chunks):
-    """Do the work of `loss_and_gradient` with all threads."""
-    count = labels.size
-    parts = np.zeros((chunks, 2, k.size))
-    losses, pushes = np.zeros(chunks), np.zeros(chunks)
+def _all_chunks(tokens, offsets, labels, k, v, bias, activation, table, parts, losses, pushes):
+    count, chunks = labels.size, losses.size
     for c in prange(chunks):
         low, high = c * count // chunks, (c + 1) * count // chunks
         losses[c], pushes[c] = _chunk(
             tokens, offsets, labels, low, high, k, v, bias, activation, table, parts[c]
         )
+
+
+@_compiled
+def loss_and_gradient(tokens, offsets, labels, k, v, bias, activation, table, chunks):
+    """Return ``½Σρ²``, its gradient in ``(k, v)`` as rows in float64, and in the bias.
+
+    Not parallel itself: waking threads for a small batch, or for the sums at the end, costs more
+    than the work, and far more where other programs hold the cores.
+    """
+    parts = np.zeros((chunks, 2, k.size))
+    losses, pushes = np.zeros(chunks), np.zeros(chunks)
+    given = (tokens, offsets, labels)
+    if chunks == 1:
+        losses[0], pushes[0] = _chunk(
+            *given, 0, labels.size, k, v, bias, activation, table, parts[0]
+        )
+    else:
+        _all_chunks(*given, k, v, bias, activation, table, parts, losses, pushes)
     gradient = np.zeros((2, k.size))
     for c in range(chunks):
         gradient += parts[c]
     return losses.sum(), gradient, pushes.sum()
 
 
+@_compiled
+def _project_chunk(tokens, low, high, k, v, out):
+    work = np.empty((SCRATCH_ROWS, high - low))
+    _scores(tokens, low, high, k, v, work, TRIAL)
+    out[0, low:high] = work[TRIAL]
+    out[1, low:high] = work[_VALUE]
+
+
 @_parallel
+def _project_all(tokens, k, v, chunks, out):
+    count = tokens.shape[0]
+    for c in prange(chunks):
+        _project_chunk(tokens, c * count // chunks, (c + 1) * count // chunks, k, v, out)
+
+
+@_compiled
 def project(tokens, k, v, chunks):
     """Return the scores ``(Xk, Xv)`` as rows in float64."""
-    count = tokens.shape[0]
-    out = np.empty((2, count))
-    for c in prange(chunks):
-        low, high = c * count // chunks, (c + 1) * count // chunks
-        work = np.empty((SCRATCH_ROWS, high - low))
-        _scores(tokens, low, high, k, v, work, TRIAL)
-        out[0, low:high] = work[TRIAL]
-        out[1, low:high] = work[_VALUE]
+    out = np.empty((2, tokens.shape[0]))
+    if chunks == 1:
+        _project_chunk(tokens, 0, tokens.shape[0], k, v, out)
+    else:
+        _project_all(tokens, k, v, chunks, out)
     return out
 
 
+@_compiled
+def _combine_chunk(tokens, low, high, a, b, out):
+    dim = tokens.shape[1]
+    sums_a, sums_b = np.zeros(dim, tokens.dtype), np.zeros(dim, tokens.dtype)
+    for start in range(low, high, 3 * _FLUSH):
+        stop = min(high, start + 3 * _FLUSH)
+        _add_rows(tokens, start, stop, a[start:stop], b[start:stop], sums_a, sums_b)
+        for d in range(dim):
+            out[0, d] += sums_a[d]
+            out[1, d] += sums_b[d]
+        sums_a[:] = 0.0
+        sums_b[:] = 0.0
+
+
 @_parallel
+def _combine_all(tokens, a, b, chunks, parts):
+    count = tokens.shape[0]
+    for c in prange(chunks):
+        _combine_chunk(tokens, c * count // chunks, (c + 1) * count // chunks, a, b, parts[c])
+
+
+@_compiled
 def combine(tokens, a, b, chunks):
     """Return ``(Xᵀa, Xᵀb)`` as rows in float64; ``a, b`` have the type of the tokens."""
-    count, dim = tokens.shape
-    parts = np.zeros((chunks, 2, dim))
-    for c in prange(chunks):
-        low, high = c * count // chunks, (c + 1) * count // chunks
-        sums_a, sums_b = np.zeros(dim, tokens.dtype), np.zeros(dim, tokens.dtype)
-        for start in range(low, high, 3 * _FLUSH):
-            stop = min(high, start + 3 * _FLUSH)
-            _add_rows(tokens, start, stop, a[start:stop], b[start:stop], sums_a, sums_b)
-            for d in range(dim):
-                parts[c, 0, d] += sums_a[d]
-                parts[c, 1, d] += sums_b[d]
-            sums_a[:] = 0.0
-            sums_b[:] = 0.0
-    total = np.zeros((2, dim))
+    parts = np.zeros((chunks, 2, tokens.shape[1]))
+    if chunks == 1:
+        _combine_chunk(tokens, 0, tokens.shape[0], a, b, parts[0])
+    else:
+        _combine_all(tokens, a, b, chunks, parts)
+    total = np.zeros((2, tokens.shape[1]))
     for c in range(chunks):
         total += parts[c]
     return total
@@ -268,7 +283,8 @@ def descend(tokens, offsets, labels, order, k, v, bias, rate, shrink, activation
 
     ``k, v`` change in place: ``k ← shrink_k·k − rate·∂½ρ²/∂k``. ``rate`` and ``shrink`` hold a
     number for the keys, the values and the bias (which is not shrunk). Losses are those before
-    each step. Also returns the bias.
+    each step. Also returns the bias. ``k, v`` may be float64 beside float32 tokens: many steps are
+    small against the vectors, and a shrinkage close to 1 would be lost in float32.
     """
     longest = 1
     for i in order:
@@ -276,7 +292,7 @@ def descend(tokens, offsets, labels, order, k, v, bias, rate, shrink, activation
     work = np.empty((SCRATCH_ROWS, longest))
     a, b = np.empty(longest, tokens.dtype), np.empty(longest, tokens.dtype)
     rate_k, rate_v, rate_bias = rate
-    keep_k, keep_v = tokens.dtype.type(shrink[0]), tokens.dtype.type(shrink[1])
+    keep_k, keep_v = k.dtype.type(shrink[0]), v.dtype.type(shrink[1])
     squares = 0.0
     for i in order:
         first, last = offsets[i], offsets[i + 1]

@@ -15,7 +15,10 @@ from slrlab._result import Estimate
 from slrlab.model.activations import Activation, make_activation
 from slrlab.model.lengths import FloatArray
 from slrlab.model.order_parameters import OrderParameters
-from slrlab.model.tasks import SelectionTask, Task, TiltedTask
+from slrlab.model.tasks import Task
+from slrlab.simulation.dataset import Teacher
+from slrlab.simulation.erm import fresh_risk, mean_and_error
+from slrlab.simulation.objective import Weights
 
 _BATCH = 1 << 21  # scores held at a time
 
@@ -74,52 +77,26 @@ def finite_dimension_risk(
 ) -> Estimate:
     """Estimate the risk of vectors ``k, v`` in ``D`` dimensions on real token matrices.
 
-    Teachers are raw Gaussian vectors; ``k = m_k k* + √R_k·noise`` and likewise ``v``. The error
-    counts the spread over teachers, so it covers their finite-size fluctuations.
+    Teachers are raw Gaussian vectors; ``k = m_k k* + √R_k·noise`` and likewise ``v``. Tokens are
+    those of `slrlab.draw_dataset`. The error counts the spread over teachers, so it covers their
+    finite-size fluctuations; what is left of those in the mean is ``O(1/D)``.
     """
     size = _checks.integer(dim, "dim", low=2)
+    many = _checks.integer(teachers, "teachers", low=2)
     chosen = make_activation(activation)
-    rng = np.random.default_rng(seed)
-    risks = [
-        _one_teacher(task, chosen, order, size, max(1, samples // teachers), rng)
-        for _ in range(_checks.integer(teachers, "teachers", low=2))
-    ]
-    return Estimate(float(np.mean(risks)), float(np.std(risks, ddof=1) / math.sqrt(len(risks))))
-
-
-def _one_teacher(
-    task: Task,
-    activation: Activation,
-    order: OrderParameters,
-    dim: int,
-    samples: int,
-    rng: np.random.Generator,
-) -> float:
-    key_teacher, value_teacher, k_noise, v_noise = rng.standard_normal((4, dim))
-    k = order.m_k * key_teacher + math.sqrt(order.R_k) * k_noise
-    v = order.m_v * value_teacher + math.sqrt(order.R_v) * v_noise
-    root = math.sqrt(dim)
-    norm = key_teacher @ key_teacher
-    total = 0.0
-    for length, count in _lengths(task, samples, rng, dim):
-        tokens = rng.standard_normal((count, length, dim))
-        keys = tokens @ key_teacher / root
-        rows = np.arange(count)
-        if isinstance(task, TiltedTask):
-            place = rng.integers(length, size=count)
-            # move the relevant row along k* until its score has the law the task asks for
-            wanted = task.sample_relevant(rng, count)
-            shift = (wanted - keys[rows, place]) * root / norm
-            tokens[rows, place] += shift[:, None] * key_teacher
-        elif isinstance(task, SelectionTask):
-            place = task.select(rng, keys)
-        else:
-            raise TypeError(f"task must be tilted or a selection, got {type(task).__name__}")
-        labels = tokens[rows, place] @ value_teacher / root
-        labels = labels + task.noise * rng.standard_normal(count)
-        weights = activation.weights(tokens @ k / root)
-        total += float(((labels - np.einsum("nl,nl->n", weights, tokens @ v / root)) ** 2).sum())
-    return total / samples
+    count = max(1, _checks.integer(samples, "samples") // many)
+    own_seeds = np.random.SeedSequence(_checks.integer(seed, "seed", low=0)).generate_state(many)
+    risks = []
+    for own in own_seeds.tolist():
+        teacher = Teacher.draw(size, seed=own, kind="gaussian")
+        # a stream of its own: fresh data come from the same seed
+        noise = np.random.default_rng((own, 1)).standard_normal((2, size))
+        k = order.m_k * teacher.keys + math.sqrt(order.R_k) * noise[0]
+        v = order.m_v * teacher.values + math.sqrt(order.R_v) * noise[1]
+        weights = Weights(k, v, chosen.bias or 0.0)
+        found = fresh_risk(task, chosen, weights, teacher, samples=count, seed=own)
+        risks.append(found.value)
+    return mean_and_error(risks)
 
 
 def _lengths(

@@ -1,0 +1,16 @@
+"""Timing that the benchmarks share."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+
+def best_of(function: Callable[[], object], repeats: int = 7) -> float:
+    """Return the least of several wall times: what the machine can do when others leave it."""
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - start)
+    return min(times)
