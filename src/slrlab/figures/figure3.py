@@ -107,7 +107,7 @@ def draw(frame: pd.DataFrame) -> Figure:
     signals = sorted(frame["signal"].unique())
     with house_style():
         figure, axes = plt.subplots(
-            1, len(signals), figsize=(3.4 * len(signals), 3.5), sharey=True, layout="constrained"
+            1, len(signals), figsize=(3.4 * len(signals), 4.0), sharey=True, layout="constrained"
         )
         for panel, signal in zip(axes, signals, strict=True):
             _panel(panel, frame[frame["signal"] == signal])
@@ -116,7 +116,7 @@ def draw(frame: pd.DataFrame) -> Figure:
             panel.set_xticks([0.5, 1, 2, 4, 8, 16, 32], ["0.5", "1", "2", "4", "8", "16", "32"])
             panel.minorticks_off()
         axes[0].set(ylabel="test risk", ylim=(0.0, 1.05))
-        axes[-1].legend(fontsize=7.5, loc="upper right")
+        figure.legend(*axes[-1].get_legend_handles_labels(), loc="outside lower center", ncols=3)
         return figure
 
 

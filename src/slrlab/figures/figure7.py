@@ -82,7 +82,7 @@ def draw(frame: pd.DataFrame) -> Figure:
     lengths = sorted(frame["length"].unique())
     with house_style():
         figure, axes = plt.subplots(
-            1, len(lengths), figsize=(4.2 * len(lengths), 3.6), sharey=True, layout="constrained"
+            1, len(lengths), figsize=(4.2 * len(lengths), 4.1), sharey=True, layout="constrained"
         )
         for panel, length in zip(np.atleast_1d(axes), lengths, strict=True):
             _panel(panel, frame[frame["length"] == length])
@@ -92,7 +92,7 @@ def draw(frame: pd.DataFrame) -> Figure:
             panel.minorticks_off()
         first = np.atleast_1d(axes)[0]
         first.set_ylabel("test risk")
-        first.legend(fontsize=7.5, loc="lower left")
+        figure.legend(*first.get_legend_handles_labels(), loc="outside lower center", ncols=3)
         return figure
 
 

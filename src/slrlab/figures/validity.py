@@ -93,13 +93,14 @@ def _theory(line: tuple[Panel, int, float]) -> list[dict[str, Any]]:
 def draw(frame: pd.DataFrame) -> Figure:
     """Draw risks above and the warnings below; grey where the theory disowns itself."""
     import matplotlib.pyplot as plt
+    from matplotlib.patches import Patch
 
     groups = list(frame.groupby(["task", "signal", "length", "alpha"], sort=False))
     with house_style():
         figure, axes = plt.subplots(
             2,
             len(groups),
-            figsize=(3.6 * len(groups), 5.0),
+            figsize=(3.6 * len(groups), 5.4),
             sharex=True,
             height_ratios=[2, 1],
             layout="constrained",
@@ -116,8 +117,11 @@ def draw(frame: pd.DataFrame) -> Figure:
             column[1].set(xlabel="ridge of the keys $r_k$", yscale="log", ylim=(1e-4, 20.0))
         axes[0, 0].set_ylabel("test risk")
         axes[1, 0].set_ylabel("warning signs")
-        axes[0, 0].legend(fontsize=7.5)
         axes[1, 0].legend(fontsize=7.5, loc="lower left")
+        handles, labels = axes[0, 0].get_legend_handles_labels()
+        handles.append(Patch(facecolor="0.88"))
+        labels.append("theory not to be trusted")
+        figure.legend(handles, labels, loc="outside lower center", ncols=2)
         return figure
 
 
