@@ -18,9 +18,9 @@ from slrlab import (
     bayes_thresholds,
     make_task,
 )
+from slrlab.numerics.race import Race, log_derivatives
 from slrlab.theory.bayes_optimal.curve import Curve, stable_points
 from slrlab.theory.bayes_optimal.overlaps import HattedOverlaps, Overlaps
-from slrlab.theory.bayes_optimal.place import Race, log_derivatives
 from slrlab.theory.bayes_optimal.refine import refine
 from slrlab.theory.bayes_optimal.selected import MaxChannel
 from slrlab.theory.bayes_optimal.spiked import SpikedChannel
