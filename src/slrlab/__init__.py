@@ -5,6 +5,7 @@ Importing the package is cheap: no compilation and no plotting library.
 
 from slrlab._errors import ComputationError, SlrlabError
 from slrlab._result import Estimate, Result, Status
+from slrlab.experiments.amp import AmpComparison, compare_amp
 from slrlab.model.activations import (
     Activation,
     Elementwise,
@@ -25,11 +26,14 @@ from slrlab.model.tasks import (
     make_task,
     register_task,
 )
+from slrlab.simulation.amp import AmpRun, AmpSimulation, run_amp
 from slrlab.simulation.dataset import Dataset, Teacher, draw_dataset
 from slrlab.simulation.erm import ErmRun, ErmSimulation, simulate_erm
 from slrlab.theory.bayes_optimal import (
+    AmpStateEvolution,
     BayesOptimal,
     BayesThresholds,
+    amp_state_evolution,
     bayes_optimal,
     bayes_thresholds,
 )
@@ -56,6 +60,10 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Activation",
+    "AmpComparison",
+    "AmpRun",
+    "AmpSimulation",
+    "AmpStateEvolution",
     "BayesOptimal",
     "BayesRisk",
     "BayesThresholds",
@@ -86,9 +94,11 @@ __all__ = [
     "Task",
     "Teacher",
     "TiltedTask",
+    "amp_state_evolution",
     "bayes_optimal",
     "bayes_risk",
     "bayes_thresholds",
+    "compare_amp",
     "draw_dataset",
     "erm_theory",
     "large_alpha",
@@ -101,5 +111,6 @@ __all__ = [
     "ridge_map",
     "risk_at",
     "risk_profile",
+    "run_amp",
     "simulate_erm",
 ]
