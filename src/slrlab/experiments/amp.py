@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from slrlab._result import Result, Status
 from slrlab.experiments.parallel import Report
@@ -12,6 +13,9 @@ from slrlab.model.lengths import LengthLaw
 from slrlab.model.tasks import Task
 from slrlab.simulation.amp import AmpSimulation, run_amp
 from slrlab.theory.bayes_optimal import AmpStateEvolution, amp_state_evolution
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,27 @@ class AmpComparison(Result):
     signal: float
     length: LengthLaw
     noise: float
+
+    def table(self) -> tuple[list[str], list[list[str]]]:
+        """Return columns and rows for people: each number beside what theory says."""
+        names = ("q_k", "q_v", "risk")
+        columns = ["t", *(head for name in names for head in (name, "theory"))]
+        rows = []
+        for at, iteration in enumerate(self.iteration):
+            row = [str(iteration)]
+            for name in names:
+                value, error = getattr(self, name)[at], getattr(self, f"{name}_error")[at]
+                spread = "" if math.isnan(error) else f"±{error:.3f}"
+                row += [f"{value:.4f}{spread}", f"{getattr(self, f'{name}_se')[at]:.4f}"]
+            rows.append(row)
+        return columns, rows
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the numbers with one row for each iteration."""
+        import pandas as pd
+
+        lists = {name: value for name, value in vars(self).items() if isinstance(value, tuple)}
+        return pd.DataFrame(lists)
 
     def __str__(self) -> str:
         return (

@@ -216,14 +216,16 @@ def _run(
     """Measure overlaps and risk of every sound iteration."""
     sound = [point for point in path if point.sound]
     teachers = np.stack([teacher.keys, teacher.values])
-    overlaps = [(point.weights * teachers).mean(axis=1) for point in sound]
-    norms = [(point.weights**2).mean(axis=1) for point in sound]
-    rows = np.concatenate([overlaps, norms, [point.gaps for point in sound]], axis=1).T
-    columns = [*rows.tolist(), _risks(task, sound, teacher, tests, seed)] if sound else [[]] * 7
+    rows = np.empty((len(_PER_ITERATION), len(sound)))
+    for step, point in enumerate(sound):
+        rows[:2, step] = (point.weights * teachers).mean(axis=1)
+        rows[2:4, step] = (point.weights**2).mean(axis=1)
+        rows[4:6, step] = point.gaps
+    rows[6] = _risks(task, sound, teacher, tests, seed)
     return AmpRun(
         seed=seed,
         status=Status.SAMPLED if len(sound) == len(path) else Status.DIVERGED,
-        **{name: tuple(col) for name, col in zip(_PER_ITERATION, columns, strict=True)},
+        **{name: tuple(row.tolist()) for name, row in zip(_PER_ITERATION, rows, strict=True)},
         seconds=seconds,
     )
 
@@ -232,7 +234,7 @@ def _risks(
     task: Task, path: Sequence[_Point], teacher: Teacher, samples: int, seed: int
 ) -> list[float]:
     """Return the risk of ``Σ_ℓ p_ℓ(ω_χ) ω_zℓ`` after each iteration, all on the same fresh data."""
-    if samples == 0:
+    if samples == 0 or not path:
         return [math.nan] * len(path)
     size = max(1, min(samples, int(_BATCH / (teacher.dim * task.length.mean))))
     places = [PlaceModel.build(task, float(point.gaps[0])) for point in path]
