@@ -11,9 +11,9 @@ spiked-SLR: there ``V̂ = M + αν`` (see `PlaceModel.tilt`). Each iteration rea
 Three forms of ``V̂`` have the same limit. ``divergence`` is ``V̂`` as it stands; ``norm`` is
 ``α⟨|g|²⟩``, its equal by the Nishimori identity. ``ratio``, the default, is ``norm``, but divides
 that of the values by ``⟨ΣP r²⟩``, which is 1 in the limit. Measured against state evolution,
-``divergence`` fluctuates most where the place is uncertain. ``norm`` feeds back without label
-noise: residuals that are too large make ``V`` too small, and it may stall short of ``q_v = 1``
-(seen in max-SLR). ``ratio`` is positive, and free of the scale of the residuals.
+``divergence`` fluctuates most in spiked-SLR. ``norm`` feeds back without label noise: residuals
+that are too large make ``V`` too small, and it may stall short of ``q_v = 1`` (seen in max-SLR).
+``ratio`` is positive, and free of the scale of the residuals.
 
 The relevant tokens of spiked-SLR have a mean, ``√ν k*/√D``, so an error of ``v̂`` along ``k*`` moves
 all their ``ω_z`` by one amount. Plain message passing multiplies that error by about ``−ν q_v`` in
