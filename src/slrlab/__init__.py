@@ -5,6 +5,7 @@ Importing the package is cheap: no compilation and no plotting library.
 
 from slrlab._errors import ComputationError, SlrlabError
 from slrlab._result import Estimate, Result, Status
+from slrlab.experiments.amp import AmpComparison, compare_amp
 from slrlab.model.activations import (
     Activation,
     Elementwise,
@@ -25,6 +26,7 @@ from slrlab.model.tasks import (
     make_task,
     register_task,
 )
+from slrlab.simulation.amp import AmpRun, AmpSimulation, run_amp
 from slrlab.simulation.dataset import Dataset, Teacher, draw_dataset
 from slrlab.simulation.descent import gradient_descent
 from slrlab.simulation.erm import ErmRun, ErmSimulation, simulate_erm
@@ -32,8 +34,10 @@ from slrlab.simulation.objective import Weights
 from slrlab.simulation.stochastic import online_sgd, sgd
 from slrlab.simulation.trajectory import Trajectory
 from slrlab.theory.bayes_optimal import (
+    AmpStateEvolution,
     BayesOptimal,
     BayesThresholds,
+    amp_state_evolution,
     bayes_optimal,
     bayes_thresholds,
 )
@@ -60,6 +64,10 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Activation",
+    "AmpComparison",
+    "AmpRun",
+    "AmpSimulation",
+    "AmpStateEvolution",
     "BayesOptimal",
     "BayesRisk",
     "BayesThresholds",
@@ -92,9 +100,11 @@ __all__ = [
     "TiltedTask",
     "Trajectory",
     "Weights",
+    "amp_state_evolution",
     "bayes_optimal",
     "bayes_risk",
     "bayes_thresholds",
+    "compare_amp",
     "draw_dataset",
     "erm_theory",
     "gradient_descent",
@@ -109,6 +119,7 @@ __all__ = [
     "ridge_map",
     "risk_at",
     "risk_profile",
+    "run_amp",
     "sgd",
     "simulate_erm",
 ]

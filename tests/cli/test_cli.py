@@ -210,7 +210,8 @@ def test_figure(capsys, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "command", [[], ["population"], ["bayes"], ["erm"], ["claims"], ["figure"], ["reproduce"]]
+    "command",
+    [[], ["population"], ["bayes"], ["amp"], ["erm"], ["claims"], ["figure"], ["reproduce"]],
 )
 def test_help_teaches(capsys, command):
     code, out, _ = run(capsys, *command, "--help")
@@ -229,3 +230,45 @@ def test_short_commands_import_no_heavy_library():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stderr.strip() == "[]"
     assert math.isfinite(json.loads(done.stdout)["risk"])
+
+
+AMP_KEYS = {"q_k", "q_v", "risk", "q_k_error", "q_v_error", "risk_error"}
+AMP_KEYS |= {"q_k_se", "q_v_se", "risk_se", "iteration"}
+
+
+def test_amp_json_has_one_number_for_each_iteration(capsys):
+    arguments = ["amp", "--alpha", "2", "--noise", "0.3", "--dim", "100", "--seeds", "2"]
+    arguments += ["--steps", "3", "--test-samples", "200"]
+    code, out, _ = run(capsys, *arguments, "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert all(len(found[key]) == 3 for key in AMP_KEYS)
+    assert found["status"] == "sampled"
+    assert found["dim"] == 100
+    assert found["gap_q_v"] < 0.3
+    code, out, _ = run(capsys, *arguments)
+    assert code == 0
+    assert "theory" in out
+    assert f"{found['q_v_se'][2]:.4f}" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "alpha must be a finite number > 0, got nothing"),
+        (["--alpha", "0"], "alpha must be a finite number > 0, got 0.0"),
+        (["--alpha", "1", "--dim", "1"], "dim must be a whole number >= 2, got 1"),
+        (["--alpha", "1", "--dim", "many"], "dim must be a whole number >= 0, got many"),
+        (["--alpha", "1", "--steps", "0"], "steps must be a whole number >= 1, got 0"),
+        (["--alpha", "1", "--seeds", "0"], "seeds must be a whole number >= 1, got 0"),
+        (["--alpha", "1", "--signal", "inf"], "signal must be finite"),
+        (["--alpha", "1", "--task", "max", "--length", "65"], "length must be at most 64"),
+        (["--alpha", "1", "--dim", "10000000"], "dim must be at most"),
+    ],
+)
+def test_bad_input_to_amp(capsys, arguments, message):
+    code, out, err = run(capsys, "amp", "--json", *arguments)
+    assert code == 2
+    assert out == ""
+    assert err.startswith(f"slrlab: {message}")
+    assert err.count("\n") == 1

@@ -2,5 +2,13 @@
 
 from slrlab.theory.bayes_optimal.optimal import BayesOptimal, bayes_optimal
 from slrlab.theory.bayes_optimal.thresholds import BayesThresholds, bayes_thresholds
+from slrlab.theory.bayes_optimal.trajectory import AmpStateEvolution, amp_state_evolution
 
-__all__ = ["BayesOptimal", "BayesThresholds", "bayes_optimal", "bayes_thresholds"]
+__all__ = [
+    "AmpStateEvolution",
+    "BayesOptimal",
+    "BayesThresholds",
+    "amp_state_evolution",
+    "bayes_optimal",
+    "bayes_thresholds",
+]

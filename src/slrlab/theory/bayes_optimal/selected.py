@@ -1,7 +1,7 @@
 r"""The output channel of max-SLR at given overlaps, by randomised quasi-Monte Carlo.
 
-Here ``Z = Σ_ε π_ε(ω_χ) N(y; ω_zε, s²)`` with the place posterior of `slrlab.theory.bayes_optimal
-.place`. No product of one-token factors exists, so the averages run over fixed scrambled samples of
+Here ``Z = Σ_ε π_ε(ω_χ) N(y; ω_zε, s²)`` with the place posterior of `slrlab.numerics.race`. No
+product of one-token factors exists, so the averages run over fixed scrambled samples of
 ``(ω_χ, ω_z, y)``: a smooth function of the overlaps, whose error is the spread over scrambles.
 """
 
@@ -17,8 +17,8 @@ import numpy as np
 from slrlab.model.lengths import FloatArray
 from slrlab.model.tasks import MaxSLR
 from slrlab.numerics.qmc import normal_replicates
+from slrlab.numerics.race import Race, log_derivatives
 from slrlab.theory.bayes_optimal.overlaps import ChannelMoments, Overlaps, Scatter
-from slrlab.theory.bayes_optimal.place import Race, log_derivatives
 
 LONGEST = 64
 REPLICATES = 8

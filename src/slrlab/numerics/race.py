@@ -1,10 +1,11 @@
-r"""The place posterior of max-SLR when the keys are known up to Gaussian noise.
+r"""Who wins a softmax whose scores are known up to Gaussian noise.
 
 ``π_ε(ω) = E softmax(νχ)_ε`` over ``χ ~ N(ω, V)``. With ``t = e^{−νw}`` the Laplace trick reads
 ``π_ε = ∫dw f(w−ω_ε) Π_{m≠ε} F(w−ω_m)``: a race of independent tokens, ``F`` the law of
 ``χ + Gumbel/ν``, ``f = F'``. At infinite signal the Gumbel part is gone and ``F`` is a normal law:
 one formula serves every signal. Shifting all ``ω`` changes nothing, so the derivatives need only
-the meeting densities ``J_{εm} = ∫dw f_ε f_m Π F``, ``∂_m π_ε = −J_{εm}``.
+the meeting densities ``J_{εm} = ∫dw f_ε f_m Π F``, ``∂_m π_ε = −J_{εm}``. It is the place
+posterior of max-SLR; this module knows a signal and a variance only.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from slrlab.model.lengths import FloatArray
 from slrlab.numerics.lognormal import LognormalTable
+from slrlab.numerics.simplex import FloatArray
 
 _TABLE_STEP = 0.004  # linear interpolation: error step²/8
 _RULE = 0.5  # step of the rule in w, in widths of the race: error below 1e-6
@@ -38,7 +39,7 @@ class Race:
 
     @classmethod
     def build(cls, signal: float, gap: float) -> Race:
-        """Return the race at signal ``ν > 0`` and conditional variance ``gap = 1 − q_k``."""
+        """Return the race at signal ``ν > 0`` and variance ``gap > 0`` of the scores."""
         spread = math.sqrt(gap)
         if math.isinf(signal):
             grid = np.arange(-9.0, 9.0 + _TABLE_STEP, _TABLE_STEP)

@@ -1,0 +1,176 @@
+"""Message passing on data beside its state evolution, iteration by iteration."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from slrlab._result import Result, Status
+from slrlab.experiments.parallel import Report
+from slrlab.model.lengths import LengthLaw
+from slrlab.model.tasks import Task
+from slrlab.simulation.amp import AmpSimulation, run_amp
+from slrlab.theory.bayes_optimal import AmpStateEvolution, amp_state_evolution
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class AmpComparison(Result):
+    """Message passing and its state evolution, one number for each iteration.
+
+    Attributes
+    ----------
+    iteration
+        1, 2, …, as far as the simulation got.
+    q_k, q_v, risk
+        Overlaps with the teachers and risk on fresh data, averaged over seeds.
+    q_k_error, q_v_error, risk_error
+        Their standard errors over seeds; nan with one seed.
+    q_k_se, q_v_se, risk_se
+        What state evolution says.
+    gap_q_k, gap_q_v, gap_risk
+        The largest distance of the two over all iterations; nan if there is none.
+    theory_error
+        Error of the state evolution.
+    """
+
+    iteration: tuple[int, ...]
+    q_k: tuple[float, ...]
+    q_v: tuple[float, ...]
+    risk: tuple[float, ...]
+    q_k_error: tuple[float, ...]
+    q_v_error: tuple[float, ...]
+    risk_error: tuple[float, ...]
+    q_k_se: tuple[float, ...]
+    q_v_se: tuple[float, ...]
+    risk_se: tuple[float, ...]
+    gap_q_k: float
+    gap_q_v: float
+    gap_risk: float
+    theory_error: float
+    seconds: float
+    alpha: float
+    dim: int
+    samples: int
+    seeds: int
+    task: str
+    signal: float
+    length: LengthLaw
+    noise: float
+
+    def table(self) -> tuple[list[str], list[list[str]]]:
+        """Return columns and rows for people: each number beside what theory says."""
+        names = ("q_k", "q_v", "risk")
+        columns = ["t", *(head for name in names for head in (name, "theory"))]
+        rows = []
+        for at, iteration in enumerate(self.iteration):
+            row = [str(iteration)]
+            for name in names:
+                value, error = getattr(self, name)[at], getattr(self, f"{name}_error")[at]
+                spread = "" if math.isnan(error) else f"±{error:.3f}"
+                row += [f"{value:.4f}{spread}", f"{getattr(self, f'{name}_se')[at]:.4f}"]
+            rows.append(row)
+        return columns, rows
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the numbers with one row for each iteration."""
+        import pandas as pd
+
+        lists = {name: value for name, value in vars(self).items() if isinstance(value, tuple)}
+        return pd.DataFrame(lists)
+
+    def __str__(self) -> str:
+        return (
+            f"AMP on {self.task} (signal {self.signal:g}, length {self.length}), "
+            f"alpha {self.alpha:g}, D {self.dim}, {len(self.iteration)} iterations: largest gap to "
+            f"state evolution {self.gap_q_k:.4f} in q_k, {self.gap_q_v:.4f} in q_v, "
+            f"{self.gap_risk:.4f} in the risk, {self.status}"
+        )
+
+
+def compare_amp(
+    task: Task,
+    *,
+    alpha: float,
+    dim: int,
+    seeds: int = 4,
+    seed: int = 0,
+    steps: int = 20,
+    test_samples: int = 20_000,
+    dtype: str = "float32",
+    report: Report | None = None,
+) -> AmpComparison:
+    """Run message passing and its state evolution on one setting.
+
+    The parameters are those of `slrlab.run_amp`. State evolution is computed at the ``N/D`` of the
+    data, which differs from ``alpha`` by the rounding of ``N``.
+
+    Raises
+    ------
+    TypeError
+        If the task is neither spiked-SLR nor max-SLR.
+    ValueError
+        If a number is out of range, the data would not fit into memory, a length is too long for
+        max-SLR, or the signal of spiked-SLR is infinite.
+
+    Examples
+    --------
+    >>> from slrlab import SpikedSLR, compare_amp
+    >>> found = compare_amp(SpikedSLR(2.0, 3, noise=0.3), alpha=2.0, dim=400, seeds=2, steps=5)
+    >>> found.gap_q_v < 0.1
+    True
+    """
+    # a length that only the theory refuses is refused before any data are drawn
+    amp_state_evolution(task, alpha=alpha, steps=1)
+    found = run_amp(
+        task,
+        alpha=alpha,
+        dim=dim,
+        seeds=seeds,
+        seed=seed,
+        steps=steps,
+        test_samples=test_samples,
+        dtype=dtype,
+        report=report,
+    )
+    return _together(found, amp_state_evolution(task, alpha=found.alpha, steps=steps))
+
+
+def _largest_gap(found: Sequence[float], expected: Sequence[float]) -> float:
+    """Return the largest distance over the iterations that the simulation reached."""
+    # zip stops at the shorter: a run that diverged has fewer iterations
+    return max((abs(a - b) for a, b in zip(found, expected, strict=False)), default=math.nan)
+
+
+def _together(found: AmpSimulation, theory: AmpStateEvolution) -> AmpComparison:
+    reached = len(found.iteration)
+    return AmpComparison(
+        status=found.status if theory.status.reached else Status.INACCURATE,
+        iteration=found.iteration,
+        q_k=found.q_k,
+        q_v=found.q_v,
+        risk=found.risk,
+        q_k_error=found.errors["q_k"],
+        q_v_error=found.errors["q_v"],
+        risk_error=found.errors["risk"],
+        q_k_se=theory.q_k[:reached],
+        q_v_se=theory.q_v[:reached],
+        risk_se=theory.risk[:reached],
+        gap_q_k=_largest_gap(found.q_k, theory.q_k),
+        gap_q_v=_largest_gap(found.q_v, theory.q_v),
+        gap_risk=_largest_gap(found.risk, theory.risk),
+        theory_error=theory.error,
+        seconds=found.seconds,
+        alpha=found.alpha,
+        dim=found.dim,
+        samples=found.samples,
+        seeds=found.seeds,
+        task=found.task,
+        signal=found.signal,
+        length=found.length,
+        noise=found.noise,
+    )

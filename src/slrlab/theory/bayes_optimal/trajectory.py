@@ -1,0 +1,151 @@
+r"""The path of message passing: state evolution step by step from ``q = 0``.
+
+``q̂_a = α M_a(q)``, ``q_a = q̂_a/(1 + q̂_a)``, as the plain iteration takes it. Its end is the AMP
+branch of `slrlab.theory.bayes_optimal.optimal`, which is found there without iterating.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from slrlab import _checks
+from slrlab._result import Result, Status
+from slrlab.model.lengths import FloatArray, LengthLaw
+from slrlab.model.tasks import MaxSLR, SpikedSLR, Task
+from slrlab.theory.bayes_optimal.curve import Channel
+from slrlab.theory.bayes_optimal.optimal import place_is_known
+from slrlab.theory.bayes_optimal.overlaps import HattedOverlaps
+from slrlab.theory.bayes_optimal.selected import MaxChannel
+from slrlab.theory.bayes_optimal.spiked import SpikedChannel
+
+_LEVELS = (1.35, 1.0)
+_SEEDS, _LOG2_SIZE = (0, 1, 2, 3), 10
+
+
+@dataclass(frozen=True)
+class AmpStateEvolution(Result):
+    """What message passing does as ``D → ∞``, one number for each iteration.
+
+    Attributes
+    ----------
+    iteration
+        1, 2, ….
+    q_k, q_v, risk
+        Overlaps and risk after each iteration.
+    error
+        The largest error of these numbers: a difference of grids for spiked-SLR, a standard error
+        for max-SLR (status ``sampled``).
+    """
+
+    iteration: tuple[int, ...]
+    q_k: tuple[float, ...]
+    q_v: tuple[float, ...]
+    risk: tuple[float, ...]
+    error: float
+    alpha: float
+    task: str
+    signal: float
+    length: LengthLaw
+    noise: float
+
+
+def amp_state_evolution(task: Task, *, alpha: float, steps: int = 20) -> AmpStateEvolution:
+    r"""Return the state evolution of AMP at ``alpha = N/D``, iteration by iteration.
+
+    From ``q = 0``, ``q̂_a = α E|g_a|²`` and ``q_a = q̂_a/(1+q̂_a)``; the risk is
+    ``1 + Δ² − q_v E Σ p_ℓ(ω_χ)²``.
+
+    Parameters
+    ----------
+    task
+        A `SpikedSLR` or a `MaxSLR` (lengths up to 64).
+    alpha
+        Samples per dimension, ``> 0``.
+    steps
+        Iterations.
+
+    Raises
+    ------
+    TypeError
+        If the task is of another kind.
+    ValueError
+        If a number is out of range, or a length is too long for max-SLR.
+
+    Examples
+    --------
+    >>> from slrlab import SpikedSLR, amp_state_evolution
+    >>> found = amp_state_evolution(SpikedSLR(2.0, 3, noise=0.3), alpha=2.0, steps=3)
+    >>> [round(q, 4) for q in found.q_v]
+    [0.3795, 0.6126, 0.7202]
+    """
+    samples, most = _checks.positive(alpha, "alpha"), _checks.integer(steps, "steps")
+    if place_is_known(task):
+        paths, status = [_known_path(task, samples, most)], Status.LIMIT
+    else:
+        paths = [_path(channel, samples, most) for channel in _channels(task)]
+        status = Status.SAMPLED if isinstance(task, MaxSLR) else Status.CONVERGED
+    table, error = _combine(np.array(paths), status)
+    return AmpStateEvolution(
+        status=status,
+        iteration=tuple(range(1, most + 1)),
+        q_k=tuple(table[:, 0].tolist()),
+        q_v=tuple(table[:, 1].tolist()),
+        risk=tuple(table[:, 2].tolist()),
+        error=error,
+        alpha=samples,
+        task=task.name,
+        signal=task.signal,
+        length=task.length,
+        noise=task.noise,
+    )
+
+
+def _channels(task: Task) -> list[Channel]:
+    """Return two grids, the finer first, or independent samples."""
+    if isinstance(task, SpikedSLR):
+        return [SpikedChannel(task, level) for level in _LEVELS]
+    if isinstance(task, MaxSLR):
+        return [MaxChannel(task, _LOG2_SIZE, seed=seed) for seed in _SEEDS]
+    raise TypeError(f"task must be a SpikedSLR or a MaxSLR, got {type(task).__name__}")
+
+
+def _combine(paths: FloatArray, status: Status) -> tuple[FloatArray, float]:
+    """Return the path to report and the largest error on it."""
+    if status is Status.SAMPLED:  # the spread of whole paths: errors grow along them
+        spread = paths.std(axis=0, ddof=1) / math.sqrt(len(paths))
+        return paths.mean(axis=0), float(spread.max())
+    return paths[0], float(np.abs(paths[0] - paths[-1]).max())
+
+
+def _path(channel: Channel, alpha: float, steps: int) -> list[tuple[float, float, float]]:
+    """Return ``q_k, q_v, risk`` of each iteration."""
+    noise, out = channel.task.noise, []
+    q = HattedOverlaps(0.0, 0.0).overlaps()
+    for _ in range(steps):
+        found, spread = channel.moments(q), q.gap_v + noise**2
+        # at q = 0 the M_k of max-SLR is zero up to the sign of a rounding
+        key = max(0.0, alpha * found.key)
+        hats = HattedOverlaps(key, _ratio(alpha * found.value, spread))
+        q = hats.overlaps()
+        # 1 + Δ² − q_v(1 − confusion), without cancellation
+        out.append((q.q_k, q.q_v, noise**2 + q.gap_v + q.q_v * channel.confusion(q)))
+    return out
+
+
+def _known_path(task: Task, alpha: float, steps: int) -> list[tuple[float, float, float]]:
+    """Return the iterations of linear regression, the place being known."""
+    key = task.signal if isinstance(task, SpikedSLR) else 0.0
+    gap, out = 1.0, []
+    for _ in range(steps):
+        q = HattedOverlaps(alpha * key, _ratio(alpha, gap + task.noise**2)).overlaps()
+        gap = q.gap_v
+        out.append((q.q_k, q.q_v, task.noise**2 + gap))
+    return out
+
+
+def _ratio(value: float, spread: float) -> float:
+    """Return ``value/spread``, infinite once the values are known exactly."""
+    return math.inf if spread == 0.0 else value / spread
