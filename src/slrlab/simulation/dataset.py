@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import os
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -204,12 +205,14 @@ def draw_dataset(
 
 def check_memory(length: float, dim: int, samples: int, dtype: Any) -> None:
     """Raise ValueError if the tokens do not fit into the free memory, saying what would fit."""
-    needed = length * dim * samples * np.dtype(dtype).itemsize
+    alpha, size = samples / dim, length * np.dtype(dtype).itemsize
+    needed = size * dim * samples
     allowed = allowed_memory()
     if needed > allowed:
-        most = int(dim * math.sqrt(allowed / needed))
+        # with the rounding of N = αD, so that what the message offers does fit
+        fits = bisect_right(range(dim), allowed, key=lambda d: size * d * max(1, round(alpha * d)))
         raise ValueError(
-            f"dim must be at most {most} at alpha {samples / dim:.4g}, length {length:.4g} and "
+            f"dim must be at most {fits - 1} at alpha {alpha:.4g}, length {length:.4g} and "
             f"{np.dtype(dtype).name}, got {dim} (the tokens would take {in_gib(needed)}, "
             f"{in_gib(allowed)} may be used)"
         )
