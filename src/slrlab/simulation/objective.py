@@ -7,6 +7,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -43,20 +45,46 @@ def chunks_of(data: Dataset) -> int:
     return int(np.clip(data.tokens.size // _CHUNK, 1, min(_MOST_CHUNKS, data.samples)))
 
 
+@contextmanager
+def threads_for(chunks: int) -> Iterator[None]:
+    """Lend a pass no more threads than it has chunks.
+
+    An idle thread is not free: on a busy machine waiting for it takes a hundred times as long as
+    one pass over small data.
+    """
+    from numba import get_num_threads, set_num_threads
+
+    before = get_num_threads()
+    set_num_threads(min(before, chunks))
+    try:
+        yield
+    finally:
+        set_num_threads(before)
+
+
 def predict(data: Dataset, activation: Activation, weights: Weights) -> FloatArray:
     """Return the answer ``σ(χ)ᵀz`` to each sequence."""
+    sigma, z = token_weights(data, activation, weights)
+    return np.asarray(np.add.reduceat(sigma * z, data.offsets[:-1]))
+
+
+def token_weights(
+    data: Dataset, activation: Activation, weights: Weights
+) -> tuple[FloatArray, FloatArray]:
+    """Return the weight ``σ`` and the value ``z`` of each token, in the order of the rows."""
     from slrlab.simulation.gradient_kernel import project
 
     kind, root = data.tokens.dtype, math.sqrt(data.dim)
     k, v = (weights.k / root).astype(kind), (weights.v / root).astype(kind)
-    chi, z = project(data.tokens, k, v, chunks_of(data))
+    chunks = chunks_of(data)
+    with threads_for(chunks):
+        chi, z = project(data.tokens, k, v, chunks)
     shown = activation.with_bias(weights.bias)
-    answers = np.empty(data.samples)
+    sigma = np.empty(z.size)
     for length in np.unique(data.lengths):
-        same = data.lengths == length
-        rows = data.offsets[:-1][same, None] + np.arange(length)
-        answers[same] = np.einsum("nl,nl->n", shown.weights(chi[rows]), z[rows])
-    return answers
+        rows = data.offsets[:-1][data.lengths == length, None] + np.arange(length)
+        sigma[rows] = shown.weights(chi[rows])
+    return sigma, z
 
 
 @dataclass
@@ -99,17 +127,19 @@ class Objective:
         root, kind = math.sqrt(dim), data.tokens.dtype
         now = self.weights(theta)
         k, v = (now.k / root).astype(kind), (now.v / root).astype(kind)
-        loss, rows, push = loss_and_gradient(
-            data.tokens,
-            data.offsets,
-            data.labels,
-            k,
-            v,
-            now.bias,
-            self._code.numbers,
-            self._code.table,
-            self._chunks,
-        )
+        code = self._code
+        with threads_for(self._chunks):
+            loss, rows, push = loss_and_gradient(
+                data.tokens,
+                data.offsets,
+                data.labels,
+                k,
+                v,
+                now.bias,
+                code.numbers,
+                code.table,
+                self._chunks,
+            )
         self.passes += 1
         self.loss = float(loss)
         gradient = np.empty_like(theta)
