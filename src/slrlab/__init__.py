@@ -3,7 +3,7 @@
 Importing the package is cheap: no compilation and no plotting library.
 """
 
-from slrlab._errors import ComputationError, SlrlabError
+from slrlab._errors import ComputationError, ConvergenceWarning, NotFittedError, SlrlabError
 from slrlab._result import Estimate, Result, Status
 from slrlab.model.activations import (
     Activation,
@@ -27,6 +27,7 @@ from slrlab.model.tasks import (
 )
 from slrlab.simulation.dataset import Dataset, Teacher, draw_dataset
 from slrlab.simulation.erm import ErmRun, ErmSimulation, simulate_erm
+from slrlab.simulation.estimator import SingleLocationAttention
 from slrlab.theory.bayes_optimal import (
     BayesOptimal,
     BayesThresholds,
@@ -60,6 +61,7 @@ __all__ = [
     "BayesRisk",
     "BayesThresholds",
     "ComputationError",
+    "ConvergenceWarning",
     "Dataset",
     "Elementwise",
     "ErmBranch",
@@ -72,6 +74,7 @@ __all__ = [
     "LengthLaw",
     "MaxSLR",
     "Normalised",
+    "NotFittedError",
     "OrderParameters",
     "PopulationRisk",
     "Projection",
@@ -80,6 +83,7 @@ __all__ = [
     "RiskProfile",
     "ScalarMap",
     "SelectionTask",
+    "SingleLocationAttention",
     "SlrlabError",
     "SpikedSLR",
     "Status",
