@@ -195,10 +195,12 @@ def loss_and_gradient(tokens, offsets, labels, k, v, bias, activation, table, ch
         losses[c], pushes[c] = _chunk(
             tokens, offsets, labels, low, high, k, v, bias, activation, table, parts[c]
         )
-    gradient = np.zeros((2, k.size))
-    for c in range(chunks):
+    gradient, loss, push = np.zeros((2, k.size)), 0.0, 0.0
+    for c in range(chunks):  # one after the other: sum() would be cut into a part for each thread
         gradient += parts[c]
-    return losses.sum(), gradient, pushes.sum()
+        loss += losses[c]
+        push += pushes[c]
+    return loss, gradient, push
 
 
 @_parallel
