@@ -168,7 +168,8 @@ class _Path:
 
     def evaluate(self, scaled: FloatArray) -> tuple[float, FloatArray]:
         theta = scaled * self.scale
-        value, gradient = self.objective(theta)
+        with np.errstate(over="ignore", invalid="ignore"):  # seen in the value, below
+            value, gradient = self.objective(theta)
         if not math.isfinite(value):
             self.ran_away = True
             raise FloatingPointError
