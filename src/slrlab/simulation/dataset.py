@@ -163,7 +163,7 @@ def draw_dataset(
     --------
     >>> from slrlab import SpikedSLR, draw_dataset
     >>> data = draw_dataset(SpikedSLR(signal=2.0, length="1,2,3"), dim=100, samples=50)
-    >>> data.tokens.shape[0] == data.lengths.sum(), data.labels.shape
+    >>> bool(data.lengths.sum() == len(data.tokens)), data.labels.shape
     (True, (50,))
     """
     size = _checks.integer(dim, "dim", low=2)
