@@ -3,7 +3,7 @@
 Importing the package is cheap: no compilation and no plotting library.
 """
 
-from slrlab._errors import ComputationError, SlrlabError
+from slrlab._errors import ComputationError, ConvergenceWarning, NotFittedError, SlrlabError
 from slrlab._result import Estimate, Result, Status
 from slrlab.experiments.amp import AmpComparison, compare_amp
 from slrlab.model.activations import (
@@ -30,6 +30,7 @@ from slrlab.simulation.amp import AmpRun, AmpSimulation, run_amp
 from slrlab.simulation.dataset import Dataset, Teacher, draw_dataset
 from slrlab.simulation.descent import gradient_descent
 from slrlab.simulation.erm import ErmRun, ErmSimulation, simulate_erm
+from slrlab.simulation.estimator import SingleLocationAttention
 from slrlab.simulation.objective import Weights
 from slrlab.simulation.stochastic import online_sgd, sgd
 from slrlab.simulation.trajectory import Trajectory
@@ -72,6 +73,7 @@ __all__ = [
     "BayesRisk",
     "BayesThresholds",
     "ComputationError",
+    "ConvergenceWarning",
     "Dataset",
     "Elementwise",
     "ErmBranch",
@@ -84,6 +86,7 @@ __all__ = [
     "LengthLaw",
     "MaxSLR",
     "Normalised",
+    "NotFittedError",
     "OrderParameters",
     "PopulationRisk",
     "Projection",
@@ -92,6 +95,7 @@ __all__ = [
     "RiskProfile",
     "ScalarMap",
     "SelectionTask",
+    "SingleLocationAttention",
     "SlrlabError",
     "SpikedSLR",
     "Status",

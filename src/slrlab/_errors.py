@@ -9,3 +9,11 @@ class SlrlabError(Exception):
 
 class ComputationError(SlrlabError):
     """A computation ended without a usable number and the caller asked for ``strict=True``."""
+
+
+class NotFittedError(SlrlabError, ValueError, AttributeError):
+    """An estimator was asked for an answer before ``fit``."""
+
+
+class ConvergenceWarning(UserWarning):
+    """Training ended without a minimum; the status of the estimator says how."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import os
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from slrlab import _checks
 from slrlab.model.lengths import FloatArray
 from slrlab.model.tasks import SelectionTask, Task, TiltedTask
 from slrlab.simulation.memory import allowed_memory, in_gib
+from slrlab.simulation.packing import checked, pack
 
 Report: TypeAlias = Callable[[int, int, str], None]
 Precision: TypeAlias = Literal["float32", "float64"]
@@ -114,37 +116,9 @@ class Dataset:
         ValueError
             If a shape is wrong, a number is not finite, or the labels do not match.
         """
-        kind = _precision(dtype)
-        if isinstance(sequences, np.ndarray) and sequences.dtype != object:
-            if sequences.ndim != 3:
-                raise ValueError(
-                    "X must be an array of shape (N, L, D) or a list of (L, D) arrays, "
-                    f"got shape {sequences.shape}"
-                )
-            count, length, dim = sequences.shape
-            tokens = np.ascontiguousarray(sequences.reshape(count * length, dim), dtype=kind)
-            offsets = length * np.arange(count + 1, dtype=np.int64)
-            rows = length
-        else:
-            parts = [_sequence(item, index) for index, item in enumerate(sequences)]
-            dims = {part.shape[1] for part in parts}
-            if len(dims) > 1:
-                raise ValueError(
-                    f"X must have one dimension D in all sequences, got D in {sorted(dims)}"
-                )
-            if not parts:
-                raise ValueError("X must hold at least one sequence, got none")
-            tokens = np.concatenate([np.asarray(part, dtype=kind) for part in parts])
-            offsets = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
-            rows = min(len(part) for part in parts)
-        if offsets.size < 2 or rows < 1 or tokens.shape[1] < 1:
-            raise ValueError(
-                "X must hold at least one sequence of at least one token and dimension, "
-                f"got shape {tokens.shape}"
-            )
-        if not np.isfinite(tokens).all():
-            raise ValueError("X must hold finite numbers only, got nan or inf")
-        return cls(tokens, offsets.astype(np.int64), _labels(labels, offsets.size - 1))
+        tokens, offsets = pack(sequences, _precision(dtype))
+        count = offsets.size - 1
+        return cls(tokens, offsets, np.zeros(count) if labels is None else checked(labels, count))
 
 
 def draw_dataset(
@@ -189,7 +163,7 @@ def draw_dataset(
     --------
     >>> from slrlab import SpikedSLR, draw_dataset
     >>> data = draw_dataset(SpikedSLR(signal=2.0, length="1,2,3"), dim=100, samples=50)
-    >>> data.tokens.shape[0] == int(data.lengths.sum()), data.labels.shape
+    >>> bool(data.lengths.sum() == len(data.tokens)), data.labels.shape
     (True, (50,))
     """
     size = _checks.integer(dim, "dim", low=2)
@@ -231,12 +205,14 @@ def draw_dataset(
 
 def check_memory(length: float, dim: int, samples: int, dtype: Any) -> None:
     """Raise ValueError if the tokens do not fit into the free memory, saying what would fit."""
-    needed = length * dim * samples * np.dtype(dtype).itemsize
+    alpha, size = samples / dim, length * np.dtype(dtype).itemsize
+    needed = size * dim * samples
     allowed = allowed_memory()
     if needed > allowed:
-        most = int(dim * math.sqrt(allowed / needed))
+        # with the rounding of N = αD, so that what the message offers does fit
+        fits = bisect_right(range(dim), allowed, key=lambda d: size * d * max(1, round(alpha * d)))
         raise ValueError(
-            f"dim must be at most {most} at alpha {samples / dim:.4g}, length {length:.4g} and "
+            f"dim must be at most {fits - 1} at alpha {alpha:.4g}, length {length:.4g} and "
             f"{np.dtype(dtype).name}, got {dim} (the tokens would take {in_gib(needed)}, "
             f"{in_gib(allowed)} may be used)"
         )
@@ -286,24 +262,3 @@ def _cores() -> int:
 
 def _precision(dtype: str) -> np.dtype[Any]:
     return np.dtype(_checks.choice(dtype, "dtype", ["float32", "float64"]))
-
-
-def _sequence(item: npt.ArrayLike, index: int) -> npt.NDArray[Any]:
-    part = np.asarray(item)
-    if part.ndim != 2 or part.dtype.kind not in "fiu":
-        raise ValueError(
-            "X must be an array of shape (N, L, D) or a list of (L, D) arrays of numbers, "
-            f"got shape {part.shape} of {part.dtype} at place {index}"
-        )
-    return part
-
-
-def _labels(labels: npt.ArrayLike | None, count: int) -> FloatArray:
-    if labels is None:
-        return np.zeros(count)
-    y = np.array(labels, dtype=float)
-    if y.shape != (count,):
-        raise ValueError(f"y must have shape ({count},), one label a sequence, got shape {y.shape}")
-    if not np.isfinite(y).all():
-        raise ValueError("y must hold finite numbers only, got nan or inf")
-    return y

@@ -21,7 +21,7 @@ from slrlab.model.order_parameters import FullOrderParameters
 from slrlab.model.tasks import Task
 from slrlab.simulation.dataset import Report, Teacher, check_memory, draw_dataset
 from slrlab.simulation.objective import Weights, predict
-from slrlab.simulation.training import Trained, train
+from slrlab.simulation.training import Trained, check_training, train
 
 INITS = ("informed", "random")
 _BATCH = 1 << 24  # numbers of fresh test data held at a time
@@ -192,7 +192,10 @@ def simulate_erm(
     >>> print(f"{found.test_risk:.1f}", found.status)
     0.5 sampled
     """
+    if not isinstance(task, Task):
+        raise TypeError(f"task must be a Task, got {task!r}")
     chosen = trainable(activation)
+    check_training(ridge_k, ridge_v, tolerance, max_steps)
     count = samples_of(alpha, dim)
     _checks.choice(init, "init", INITS)
     tests = _checks.integer(test_samples, "test_samples", low=0)

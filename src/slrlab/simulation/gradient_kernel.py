@@ -210,10 +210,12 @@ def loss_and_gradient(tokens, offsets, labels, k, v, bias, activation, table, ch
         )
     else:
         _all_chunks(*given, k, v, bias, activation, table, parts, losses, pushes)
-    gradient = np.zeros((2, k.size))
+    gradient, loss, push = np.zeros((2, k.size)), 0.0, 0.0
     for c in range(chunks):
         gradient += parts[c]
-    return losses.sum(), gradient, pushes.sum()
+        loss += losses[c]
+        push += pushes[c]
+    return loss, gradient, push
 
 
 @_compiled

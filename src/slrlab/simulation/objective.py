@@ -17,8 +17,8 @@ from slrlab.model.lengths import FloatArray
 from slrlab.model.order_parameters import FullOrderParameters
 from slrlab.simulation.dataset import Dataset, Teacher
 
-_CHUNK = 1 << 21  # tokens times dimensions that are worth a chunk of their own
-_MOST_CHUNKS = 32
+_SMALL = 1 << 21  # numbers below which one thread is faster than waking others
+_CHUNK, _MOST_CHUNKS = 1 << 18, 32
 
 
 @dataclass(frozen=True)
@@ -40,23 +40,32 @@ class Weights:
 
 def chunks_of(data: Dataset) -> int:
     """Return into how many chunks a pass is cut: a matter of size, not of threads."""
-    return int(np.clip(data.tokens.size // _CHUNK, 1, min(_MOST_CHUNKS, data.samples)))
+    if data.tokens.size < _SMALL:
+        return 1
+    return min(_MOST_CHUNKS, data.samples, data.tokens.size // _CHUNK)
 
 
 def predict(data: Dataset, activation: Activation, weights: Weights) -> FloatArray:
     """Return the answer ``σ(χ)ᵀz`` to each sequence."""
+    sigma, z = token_weights(data, activation, weights)
+    return np.asarray(np.add.reduceat(sigma * z, data.offsets[:-1]))
+
+
+def token_weights(
+    data: Dataset, activation: Activation, weights: Weights
+) -> tuple[FloatArray, FloatArray]:
+    """Return the weight ``σ`` and the value ``z`` of each token, in the order of the rows."""
     from slrlab.simulation.gradient_kernel import project
 
     kind, root = data.tokens.dtype, math.sqrt(data.dim)
     k, v = (weights.k / root).astype(kind), (weights.v / root).astype(kind)
     chi, z = project(data.tokens, k, v, chunks_of(data))
     shown = activation.with_bias(weights.bias)
-    answers = np.empty(data.samples)
+    sigma = np.empty(z.size)
     for length in np.unique(data.lengths):
-        same = data.lengths == length
-        rows = data.offsets[:-1][same, None] + np.arange(length)
-        answers[same] = np.einsum("nl,nl->n", shown.weights(chi[rows]), z[rows])
-    return answers
+        rows = data.offsets[:-1][data.lengths == length, None] + np.arange(length)
+        sigma[rows] = shown.weights(chi[rows])
+    return sigma, z
 
 
 @dataclass

@@ -95,14 +95,11 @@ def train(
     from scipy.optimize import minimize
 
     began = time.perf_counter()
-    r_k = _checks.non_negative(ridge_k, "ridge_k")
-    r_v = _checks.non_negative(ridge_v, "ridge_v")
-    asked = tolerance if tolerance is not None else TOLERANCE[data.tokens.dtype.name]
-    goal = _checks.positive(asked, "tolerance")
+    r_k, r_v, asked, steps = check_training(ridge_k, ridge_v, tolerance, max_steps)
+    goal = asked if asked is not None else TOLERANCE[data.tokens.dtype.name]
     objective = Objective(data, activation, r_k, r_v)
     path = _Path(objective, goal, watch)
-    steps = _checks.integer(max_steps, "max_steps")
-    with contextlib.suppress(FloatingPointError):  # overflow: the path knows
+    with contextlib.suppress(FloatingPointError, _AtGoal):  # overflow: the path knows
         minimize(
             path.evaluate,
             path.scaled(start.to_vector(learn_bias=objective.learns_bias)),
@@ -135,6 +132,22 @@ def train(
     )
 
 
+def check_training(
+    ridge_k: float, ridge_v: float, tolerance: float | None, max_steps: int
+) -> tuple[float, float, float | None, int]:
+    """Return what steers a training, checked; for callers with much to do before they train."""
+    return (
+        _checks.non_negative(ridge_k, "ridge_k"),
+        _checks.non_negative(ridge_v, "ridge_v"),
+        None if tolerance is None else _checks.positive(tolerance, "tolerance"),
+        _checks.integer(max_steps, "max_steps"),
+    )
+
+
+class _AtGoal(Exception):  # noqa: N818 (no error: the start is a minimum already)
+    pass
+
+
 class _Path:
     """What L-BFGS sees: the objective in scaled variables, remembering the best point met."""
 
@@ -159,7 +172,8 @@ class _Path:
 
     def evaluate(self, scaled: FloatArray) -> tuple[float, FloatArray]:
         theta = scaled * self.scale
-        value, gradient = self.objective(theta)
+        with np.errstate(over="ignore", invalid="ignore"):  # seen in the value, below
+            value, gradient = self.objective(theta)
         if not math.isfinite(value):
             self.ran_away = True
             raise FloatingPointError
@@ -169,6 +183,8 @@ class _Path:
         if gap < 0.0 or (gap <= 1e-7 * abs(value) and norm < self.gradient_norm):
             self.value, self.loss, self.gradient_norm = value, self.objective.loss, norm
             self.best = theta
+        if self.objective.passes == 1 and norm <= self.goal:
+            raise _AtGoal
         return value, gradient * self.scale
 
     def look(self, xk: FloatArray) -> None:

@@ -1,0 +1,96 @@
+"""What scikit-learn asks of an estimator, without scikit-learn: parameters, tags, being fitted.
+
+scikit-learn is no dependency; a class that keeps to this protocol works in its pipelines and
+searches all the same. This module must not know about attention.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from typing import Any, Self
+
+import numpy as np
+
+from slrlab._errors import NotFittedError
+
+
+class Regressor:
+    """A regressor whose parameters are the arguments of ``__init__``, stored as they are given."""
+
+    @classmethod
+    def _defaults(cls) -> dict[str, Any]:
+        """Return the parameters with their defaults, in order."""
+        found = list(inspect.signature(cls.__init__).parameters.values())[1:]
+        return {item.name: item.default for item in found}
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters by name; ``deep`` makes no difference here."""
+        return {name: getattr(self, name) for name in self._defaults()}
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by name.
+
+        Raises
+        ------
+        ValueError
+            If a name is not a parameter; nothing is set then.
+        """
+        known = self._defaults()
+        for name in params:
+            if name not in known:
+                raise ValueError(f"parameter must be one of {', '.join(known)}, got {name}")
+        for name, value in params.items():
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        # repr tells 1 from 1.0 and nan from nan no worse than ==, and never compares arrays
+        given = [
+            f"{name}={getattr(self, name)!r}"
+            for name, default in self._defaults().items()
+            if repr(getattr(self, name)) != repr(default)
+        ]
+        return f"{type(self).__name__}({', '.join(given)})"
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "n_features_in_")
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import InputTags, RegressorTags, Tags, TargetTags
+
+        return Tags(
+            estimator_type="regressor",
+            target_tags=TargetTags(required=True),
+            regressor_tags=RegressorTags(),
+            input_tags=InputTags(two_d_array=False, three_d_array=True),
+        )
+
+    def _check_fitted(self) -> None:
+        if not self.__sklearn_is_fitted__():
+            raise not_fitted_error()(
+                f"this {type(self).__name__} is not fitted yet: call fit(X, y) first"
+            )
+
+
+@functools.cache
+def not_fitted_error() -> type[NotFittedError]:
+    """Return the error of an unfitted estimator; also scikit-learn's own, where installed."""
+    try:
+        from sklearn.exceptions import NotFittedError as Theirs
+    except ImportError:
+        return NotFittedError
+    return type("NotFittedError", (NotFittedError, Theirs), {"__doc__": NotFittedError.__doc__})
+
+
+def r_squared(labels: Any, answers: Any) -> float:
+    """Return ``1 − Σ(y − f)²/Σ(y − mean)²``; constant labels give 1 if met exactly, else 0.
+
+    >>> r_squared([0.0, 1.0, 2.0], [0.0, 1.0, 1.0])
+    0.5
+    """
+    y, f = np.asarray(labels, dtype=float), np.asarray(answers, dtype=float)
+    wrong, spread = float(np.sum((y - f) ** 2)), float(np.sum((y - y.mean()) ** 2))
+    if spread == 0.0:
+        return 1.0 if wrong == 0.0 else 0.0
+    return 1.0 - wrong / spread
