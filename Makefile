@@ -23,8 +23,9 @@ $(VENV)/dev: $(VENV)/core
 reproduce: $(VENV)/core ## reproduce the paper's results (quick profile) into one HTML report
 	$(BIN)/slrlab reproduce --out $(OUT)
 
+# a process for each core; inside it threads wait asleep, else they take the cores from each other
 test: $(VENV)/dev ## run the tests
-	$(BIN)/python -m pytest
+	OMP_WAIT_POLICY=passive OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
 
 lint: $(VENV)/dev ## check style, types and the direction of imports
 	$(BIN)/ruff check .

@@ -71,7 +71,7 @@ def torch_passes(data: Dataset, length: int, k: Gradient, v: Gradient) -> dict[s
         answer = (torch.softmax(scores[..., 0], dim=1) * scores[..., 1]).sum(dim=1)
         loss = 0.5 * ((y - answer) ** 2).sum()
         loss.backward()
-        return float(loss), free.grad.numpy()
+        return float(loss.detach()), free.grad.numpy()
 
     def by_hand() -> tuple[float, Gradient]:
         with torch.no_grad():

@@ -114,6 +114,56 @@ def test_erm_json_is_one_object_with_the_contract_keys(capsys):
     assert found["test_risk"] == pytest.approx(0.4627, abs=0.02)
 
 
+def test_simulate_json_is_one_object_with_the_contract_keys(capsys):
+    arguments = ["--alpha", "4", "--dim", "60", "--seeds", "2", "--ridge-k", "0.5"]
+    code, out, _ = run(capsys, "simulate", *arguments, "--ridge-v", "0.8", "--json")
+    assert code == 0
+    found = json.loads(out)
+    wanted = "test_risk test_risk_error train_mse m_k m_v q_k q_v iterations seconds status"
+    assert set(wanted.split()) <= set(found)
+    assert found["samples"] == 240
+    assert [row["status"] for row in found["runs"]] == ["converged"] * 2
+
+
+def test_simulate_beside_theory(capsys):
+    given = ["--activation", "linear", "--alpha", "3", "--dim", "50", "--seeds", "4"]
+    given += ["--ridge-k", "1", "--ridge-v", "1", "--compare", "--test-samples", "0"]
+    code, out, _ = run(capsys, "simulate", *given, "--json")
+    assert code == 0
+    found = json.loads(out)
+    assert set(found["z"]) == {"m_k", "m_v", "q_k", "q_v", "test_risk", "train_mse"}
+    assert found["theory"]["stable"]
+    code, out, _ = run(capsys, "simulate", *given)
+    assert code == 0
+    assert "simulation" in out
+    assert "train_mse" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--alpha", "0"], "alpha must be a finite number > 0, got 0.0"),
+        (["--alpha", "4", "--dim", "2.5"], "dim must be a whole number >= 2, got 2.5"),
+        (["--alpha", "4", "--dim", "1"], "dim must be a whole number >= 2, got 1"),
+        (["--alpha", "4", "--seeds", "0"], "seeds must be a whole number >= 1, got 0"),
+        (["--alpha", "4", "--init", "warm"], "init must be one of informed, random, got warm"),
+        (["--alpha", "4", "--dtype", "half"], "dtype must be one of float32, float64, got half"),
+        (["--alpha", "4", "--ridge-k", "-1"], "ridge_k must be a finite number >= 0, got -1.0"),
+        (["--alpha", "4", "--signal", "inf"], "signal must be finite to draw tokens of this task"),
+        (["--alpha", "4", "--dim", "9000000"], "dim must be at most "),
+        ([], "alpha must be a finite number > 0, got nothing"),
+    ],
+)
+def test_bad_input_to_simulate(capsys, arguments, message):
+    code, out, err = run(
+        capsys, "simulate", "--json", "--ridge-k", "1", "--ridge-v", "1", *arguments
+    )
+    assert code == 2
+    assert out == ""
+    assert err.startswith(f"slrlab: {message}")
+    assert err.count("\n") == 1
+
+
 def test_erm_table_with_the_best_ridge(capsys):
     arguments = ["erm", "--alpha", "4", "--ridge", "optimal", "--activation", "linear"]
     code, out, _ = run(capsys, *arguments, "--tolerance", "1e-2")
@@ -201,7 +251,10 @@ def test_figure(capsys, tmp_path):
     ]
     code, _, err = run(capsys, "figure", "9")
     assert code == 2
-    assert err == "slrlab: figure must be one of 2, 3, 6, length, phases, got 9\n"
+    assert (
+        err
+        == "slrlab: figure must be one of 2, 3, 6, 7, agreement, length, phases, validity, got 9\n"
+    )
     blocked = tmp_path / "file"
     blocked.write_text("")
     code, _, err = run(capsys, "figure", "length", "--profile", "toy", "--out", str(blocked))
@@ -209,9 +262,22 @@ def test_figure(capsys, tmp_path):
     assert "file" in err.lower()
 
 
+COMMANDS = ["population", "bayes", "erm", "simulate", "amp", "claims", "figure", "reproduce"]
+
+
 @pytest.mark.parametrize(
     "command",
-    [[], ["population"], ["bayes"], ["amp"], ["erm"], ["claims"], ["figure"], ["reproduce"]],
+    [
+        [],
+        ["population"],
+        ["bayes"],
+        ["amp"],
+        ["erm"],
+        ["simulate"],
+        ["claims"],
+        ["figure"],
+        ["reproduce"],
+    ],
 )
 def test_help_teaches(capsys, command):
     code, out, _ = run(capsys, *command, "--help")

@@ -6,6 +6,7 @@ import pytest
 from PIL import Image
 
 from slrlab.experiments.claims import CLAIMS, run_claims
+from slrlab.experiments.comparison import QUANTITIES
 from slrlab.figures import FIGURES, figure_module, hard_phase, make_figure, report
 from slrlab.figures.report import reproduce_all
 from slrlab.figures.style import MARKS
@@ -73,7 +74,10 @@ def test_the_marks_differ_without_colour():
 
 
 def test_bad_names():
-    with pytest.raises(ValueError, match="figure must be one of 2, 3, 6, length, phases, got 9"):
+    with pytest.raises(
+        ValueError,
+        match="figure must be one of 2, 3, 6, 7, agreement, amp, length, phases, validity, got 9",
+    ):
         figure_module("9")
 
 
@@ -91,6 +95,32 @@ def test_the_report_is_one_page_with_everything(tmp_path, monkeypatch):
     assert "http://" not in page
     assert "https://" not in page
     _check_trained(tmp_path / "out")
+    _check_simulated(tmp_path / "out")
+
+
+def _check_simulated(out):
+    """The figures that hold theory and simulation: both are there, and named."""
+    trained = pd.read_csv(out / "figure-3.csv").query("curve != 'bayes'")
+    assert trained["simulated_risk"].between(0.0, 1.5).all()
+    starts = pd.read_csv(out / "figure-7.csv")
+    assert set(starts["init"]) == {"informed", "random"}
+    agreement = pd.read_csv(out / "figure-agreement.csv")
+    assert set(agreement["quantity"]) == set(QUANTITIES)
+    assert agreement["dim"].nunique() == 2
+    assert agreement["z"].abs().median() < 3.0  # drift of order 1/D at such small dimensions
+    validity = pd.read_csv(out / "figure-validity.csv")
+    assert set(validity["stable"]) == {True, False}
+    gap = validity["informed_risk"] - validity["test_risk"]
+    assert gap[~validity["stable"]].max() > 0.05
+    passing = pd.read_csv(out / "figure-amp.csv")
+    assert set(passing["task"]) == {"spiked", "max"}
+    assert (passing["q_v"] - passing["q_v_se"]).abs().max() < 0.3
+    for name in ("3", "6", "7", "agreement", "amp", "validity"):
+        drawn = figure_module(name).draw(pd.read_csv(out / f"figure-{name}.csv"))
+        panels = [axes for axes in drawn.axes if axes.get_title()]
+        assert panels
+        assert any(axes.get_xlabel() for axes in panels)
+        assert drawn.legends or any(axes.get_legend() for axes in panels)
 
 
 def _check_trained(out):

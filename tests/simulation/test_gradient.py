@@ -16,7 +16,6 @@ from slrlab.simulation.objective import (
     Weights,
     chunks_of,
     predict,
-    threads_for,
     token_weights,
 )
 
@@ -102,14 +101,15 @@ def test_threads_change_nothing_and_chunks_only_rounding(dtype):
     for threads in sorted({1, 2, many}):
         if threads > many:
             continue
-        with threads_for(threads):
-            found.append(
-                (
-                    *gradient_kernel.loss_and_gradient(*given, BIAS, code.numbers, code.table, 7),
-                    gradient_kernel.project(tokens, k, v, 7),
-                    gradient_kernel.combine(tokens, a, b, 7),
-                )
+        numba.set_num_threads(threads)
+        found.append(
+            (
+                *gradient_kernel.loss_and_gradient(*given, BIAS, code.numbers, code.table, 7),
+                gradient_kernel.project(tokens, k, v, 7),
+                gradient_kernel.combine(tokens, a, b, 7),
             )
+        )
+    numba.set_num_threads(many)
     for other in found[1:]:
         for one, two in zip(found[0], other, strict=True):
             assert_array_equal(one, two)
@@ -193,6 +193,6 @@ def test_chunks_follow_from_the_size_alone():
         return Dataset(tokens, np.zeros(samples + 1, dtype=np.int64), np.zeros(samples))
 
     assert chunks_of(data(300, 100, 100)) == 1
-    assert chunks_of(data(3 << 21, 2, 1000)) == 6
+    assert chunks_of(data(1 << 20, 2, 1000)) == 8
     assert chunks_of(data(1 << 25, 100, 1000)) == 32
     assert chunks_of(data(1 << 25, 100, 3)) == 3

@@ -36,7 +36,7 @@ from slrlab.cli.options import (
     read_task,
     whole,
 )
-from slrlab.cli.simulation import simulate
+from slrlab.cli.simulation import amp, simulate
 
 if TYPE_CHECKING:
     from slrlab.theory.bayes_optimal import BayesOptimal, BayesThresholds
@@ -50,6 +50,7 @@ app = typer.Typer(
 )
 
 OutOption = Annotated[Path, typer.Option("--out", help="Folder for the files.", metavar="DIR")]
+FIGURE_NAMES = "2, 3, 6, 7, agreement, amp, length, phases or validity."
 ProfileOption = Annotated[
     str, typer.Option("--profile", help="quick, full (the paper's size) or toy.", metavar="NAME")
 ]
@@ -157,49 +158,6 @@ def bayes(
 
 
 @app.command()
-def amp(
-    task: TaskOption = "spiked",
-    signal: SignalOption = "2",
-    length: LengthOption = "3",
-    noise: NoiseOption = "0",
-    alpha: AlphaOption = None,
-    dim: Annotated[str, typer.Option("--dim", help="Dimensions D.", metavar="D")] = "2000",
-    seeds: Annotated[str, typer.Option("--seeds", help="Number of runs.", metavar="n")] = "4",
-    seed: Annotated[str, typer.Option("--seed", help="Seed of the first run.", metavar="n")] = "0",
-    steps: Annotated[str, typer.Option("--steps", help="Iterations.", metavar="n")] = "20",
-    test_samples: Annotated[
-        str, typer.Option("--test-samples", help="Fresh sequences of each run.", metavar="n")
-    ] = "20000",
-    as_json: JsonOption = False,
-) -> None:
-    """Message passing on N = alpha·D simulated sequences, beside its state evolution.
-
-    Example: slrlab amp --alpha 2 --noise 0.3 --dim 2000 --seeds 4
-    """
-    from slrlab.experiments.amp import compare_amp
-
-    chosen = read_task(task, signal, length, noise)
-    samples = number(alpha, "alpha", "a finite number > 0")
-    with progress() as report:
-        result = compare_amp(
-            chosen,
-            alpha=samples,
-            dim=whole(dim, "dim"),
-            seeds=whole(seeds, "seeds"),
-            seed=whole(seed, "seed"),
-            steps=whole(steps, "steps"),
-            test_samples=whole(test_samples, "test_samples"),
-            report=report,
-        )
-    if as_json:
-        print_json(result.to_dict())
-    else:
-        print_table(str(result), *result.table())
-    if not result.status.usable:
-        raise typer.Exit(1)
-
-
-@app.command()
 def erm(
     task: TaskOption = "spiked",
     signal: SignalOption = "2",
@@ -278,6 +236,7 @@ def erm(
 
 
 app.command()(simulate)
+app.command()(amp)
 
 
 @app.command()
@@ -318,7 +277,10 @@ def claims(
 
 @app.command()
 def figure(
-    name: Annotated[str, typer.Argument(help="2, 3, 6, length or phases.", metavar="NAME")],
+    name: Annotated[
+        str,
+        typer.Argument(help="2, 3, 6, 7, agreement, length, phases or validity.", metavar="NAME"),
+    ],
     out: OutOption = Path("results"),
     profile: ProfileOption = "quick",
     as_json: JsonOption = False,

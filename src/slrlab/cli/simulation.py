@@ -1,4 +1,4 @@
-"""The command `slrlab simulate`: attention trained on data drawn here and now."""
+"""The commands `simulate` and `amp`: learning from data drawn here and now."""
 
 from __future__ import annotations
 
@@ -29,6 +29,19 @@ if TYPE_CHECKING:
     from slrlab.model.tasks import Task
 
 
+DimOption = Annotated[
+    str, typer.Option("--dim", help="Dimensions D; the paper's size is 10⁴/√α.", metavar="D")
+]
+SeedsOption = Annotated[
+    str, typer.Option("--seeds", help="Runs, each on its own data.", metavar="n")
+]
+SeedOption = Annotated[str, typer.Option("--seed", help="Seed of the first run.", metavar="n")]
+TestOption = Annotated[
+    str,
+    typer.Option("--test-samples", help="Fresh sequences that measure the risk.", metavar="n"),
+]
+
+
 def simulate(
     task: TaskOption = "spiked",
     signal: SignalOption = "2",
@@ -37,13 +50,8 @@ def simulate(
     activation: ActivationOption = "softmax",
     bias: BiasOption = None,
     alpha: AlphaOption = None,
-    dim: Annotated[
-        str,
-        typer.Option("--dim", help="Dimensions D; the paper's size is 10⁴/√α.", metavar="D"),
-    ] = "1000",
-    seeds: Annotated[
-        str, typer.Option("--seeds", help="Trainings, each on its own data.", metavar="n")
-    ] = "4",
+    dim: DimOption = "1000",
+    seeds: SeedsOption = "4",
     ridge_k: RidgeKOption = None,
     ridge_v: RidgeVOption = None,
     init: Annotated[
@@ -54,11 +62,8 @@ def simulate(
             metavar="informed|random",
         ),
     ] = "informed",
-    seed: Annotated[str, typer.Option("--seed", help="First seed.", metavar="n")] = "0",
-    test_samples: Annotated[
-        str,
-        typer.Option("--test-samples", help="Fresh sequences that measure the risk.", metavar="n"),
-    ] = "20000",
+    seed: SeedOption = "0",
+    test_samples: TestOption = "20000",
     dtype: Annotated[
         str, typer.Option("--dtype", help="Precision of the tokens.", metavar="float32|float64")
     ] = "float32",
@@ -127,4 +132,44 @@ def _compare(task: Task, activation: Activation, given: dict[str, Any], as_json:
         title = f"{found.simulation}"
         print_table(title, ("quantity", "theory", "simulation", "z"), rows)
     if not found.status.usable:
+        raise typer.Exit(1)
+
+
+def amp(
+    task: TaskOption = "spiked",
+    signal: SignalOption = "2",
+    length: LengthOption = "3",
+    noise: NoiseOption = "0",
+    alpha: AlphaOption = None,
+    dim: DimOption = "2000",
+    seeds: SeedsOption = "4",
+    seed: SeedOption = "0",
+    steps: Annotated[str, typer.Option("--steps", help="Iterations.", metavar="n")] = "20",
+    test_samples: TestOption = "20000",
+    as_json: JsonOption = False,
+) -> None:
+    """Message passing on N = alpha·D simulated sequences, beside its state evolution.
+
+    Example: slrlab amp --alpha 2 --noise 0.3 --dim 2000 --seeds 4
+    """
+    from slrlab.experiments.amp import compare_amp
+
+    chosen = read_task(task, signal, length, noise)
+    samples = number(alpha, "alpha", "a finite number > 0")
+    with progress() as report:
+        result = compare_amp(
+            chosen,
+            alpha=samples,
+            dim=whole(dim, "dim", low=2),
+            seeds=whole(seeds, "seeds", low=1),
+            seed=whole(seed, "seed"),
+            steps=whole(steps, "steps", low=1),
+            test_samples=whole(test_samples, "test_samples"),
+            report=report,
+        )
+    if as_json:
+        print_json(result.to_dict())
+    else:
+        print_table(str(result), *result.table())
+    if not result.status.usable:
         raise typer.Exit(1)

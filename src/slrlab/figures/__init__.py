@@ -18,6 +18,7 @@ FIGURES = {
     "6": "slrlab.figures.figure6",
     "7": "slrlab.figures.figure7",
     "agreement": "slrlab.figures.agreement",
+    "amp": "slrlab.figures.message_passing",
     "length": "slrlab.figures.length",
     "phases": "slrlab.figures.hard_phase",
     "validity": "slrlab.figures.validity",

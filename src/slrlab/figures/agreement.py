@@ -75,9 +75,9 @@ def draw(frame: pd.DataFrame) -> Figure:
             panel.set_xlabel("setting")
         for panel in axes[:, 0]:
             panel.set_ylabel("simulation minus theory")
-        axes[0, 0].legend(fontsize=7.5)
+        figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
         names = frame.drop_duplicates("number")[["number", "setting"]]
-        listed = [f"{row.number}  {row.setting}" for row in names.itertuples()]
+        listed = [f"{row.number:>2}  {row.setting}" for row in names.itertuples()]
         half = (len(listed) + 1) // 2
         columns = "\n".join(
             f"{left:<52}{right}"

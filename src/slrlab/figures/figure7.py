@@ -104,6 +104,8 @@ def _panel(panel: Axes, part: pd.DataFrame) -> None:
         line = curve[curve["init"] == INITS[0]]
         label = f"{mark.label}, theory"
         panel.plot(line["alpha"], line["risk"], color=mark.color, ls=mark.dashes, label=label)
+        edge = line[line["status"] != "sampled"]
+        panel.plot(edge["alpha"], edge["risk"], "x", color=mark.color, markersize=5)
         for init, shift, face in (("informed", 0.97, mark.color), ("random", 1.03, "white")):
             rows = curve[curve["init"] == init]
             panel.errorbar(
@@ -116,3 +118,5 @@ def _panel(panel: Axes, part: pd.DataFrame) -> None:
                 capsize=2,
                 label=f"{mark.label}, {init} start",
             )
+    label = "best ridge at which the theory holds"
+    panel.plot([], [], "x", color="0.4", markersize=5, label=label)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from slrlab import _checks
-from slrlab._result import Estimate, Result, Status
+from slrlab._result import Estimate, Result, Status, plain
 from slrlab.model.activations import Activation, Normalised, make_activation
 from slrlab.model.lengths import LengthLaw
 from slrlab.model.order_parameters import FullOrderParameters
@@ -47,8 +47,8 @@ class ErmRun:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the numbers flat, for tables and JSON."""
-        own = {name: value for name, value in vars(self).items() if name != "overlaps"}
-        return own | {"status": str(self.status)} | vars(self.overlaps)
+        own = {name: plain(value) for name, value in vars(self).items() if name != "overlaps"}
+        return own | {name: plain(value) for name, value in vars(self.overlaps).items()}
 
 
 @dataclass(frozen=True)

@@ -93,13 +93,16 @@ def train(
         Called as ``watch(step, F, |∇F|/|y|)`` after each step.
     """
     from scipy.optimize import minimize
+    from threadpoolctl import threadpool_limits
 
     began = time.perf_counter()
     r_k, r_v, asked, steps = check_training(ridge_k, ridge_v, tolerance, max_steps)
     goal = asked if asked is not None else TOLERANCE[data.tokens.dtype.name]
     objective = Objective(data, activation, r_k, r_v)
     path = _Path(objective, goal, watch)
-    with contextlib.suppress(FloatingPointError, _AtGoal):  # overflow: the path knows
+    # the short products of L-BFGS would leave BLAS threads spinning on the cores of the kernel
+    quiet = threadpool_limits(limits=1, user_api="blas")
+    with quiet, contextlib.suppress(FloatingPointError, _AtGoal):  # overflow: the path knows
         minimize(
             path.evaluate,
             path.scaled(start.to_vector(learn_bias=objective.learns_bias)),
