@@ -99,7 +99,7 @@ def _moments(scores, rest):
         (MaxSLR(0.0, 3), MaxSLR.scores_from_uniforms),
         (MaxSLR(math.inf, 4), MaxSLR.scores_from_uniforms),
     ],
-    ids=str,
+    ids=lambda value: getattr(value, "__qualname__", None) or str(value),
 )
 def test_scores_from_uniforms_have_the_law_of_sampled_ones(task, draw):
     rng, size, length = np.random.default_rng(7), 200_000, task.length.longest
