@@ -253,7 +253,7 @@ def test_figure(capsys, tmp_path):
     assert code == 2
     assert (
         err
-        == "slrlab: figure must be one of 2, 3, 6, 7, agreement, length, phases, validity, got 9\n"
+        == "slrlab: figure must be one of 2, 3, 6, 7, agreement, amp, length, phases, validity, got 9\n"
     )
     blocked = tmp_path / "file"
     blocked.write_text("")
@@ -324,7 +324,7 @@ def test_amp_json_has_one_number_for_each_iteration(capsys):
         ([], "alpha must be a finite number > 0, got nothing"),
         (["--alpha", "0"], "alpha must be a finite number > 0, got 0.0"),
         (["--alpha", "1", "--dim", "1"], "dim must be a whole number >= 2, got 1"),
-        (["--alpha", "1", "--dim", "many"], "dim must be a whole number >= 0, got many"),
+        (["--alpha", "1", "--dim", "many"], "dim must be a whole number >= 2, got many"),
         (["--alpha", "1", "--steps", "0"], "steps must be a whole number >= 1, got 0"),
         (["--alpha", "1", "--seeds", "0"], "seeds must be a whole number >= 1, got 0"),
         (["--alpha", "1", "--signal", "inf"], "signal must be finite"),

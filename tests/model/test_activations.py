@@ -13,7 +13,9 @@ EXPRESSIONS = ["elementwise: 1 + tanh(x)", "normalised: 1 + x + x**2/2", "normal
 SUMMING = [a for a in ACTIVATIONS.values() if isinstance(a, Normalised | Projection)]
 
 
-@pytest.mark.parametrize("activation", SCALAR + EXPRESSIONS, ids=lambda value: getattr(value, "name", str(value)))
+@pytest.mark.parametrize(
+    "activation", SCALAR + EXPRESSIONS, ids=lambda value: getattr(value, "name", str(value))
+)
 def test_derivatives_against_differences(activation):
     phi = make_activation(activation).phi
     x = np.linspace(-3.0, 3.0, 25)

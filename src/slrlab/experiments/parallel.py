@@ -46,10 +46,11 @@ def parallel_map(
 ) -> list[Value]:
     """Return ``[function(item) for item in items]``, computed by several processes.
 
-    ``report(done, total, label)`` is called as results arrive. With one worker, or one item,
+    ``report(done, total, label)`` is called as results arrive. ``workers`` is the number of cores,
+    or what the environment variable ``SLRLAB_WORKERS`` says. With one worker, or one item,
     everything runs in this process. An error in one item cancels the rest and is raised.
     """
-    count = min(workers or os.cpu_count() or 1, len(items))
+    count = min(workers or _workers(), len(items))
     tell = report or (lambda done, total, text: None)
     tell(0, len(items), label)
     if count <= 1:
@@ -71,6 +72,22 @@ def parallel_map(
             raise
         pool.shutdown()
     return [found[place] for place in range(len(items))]
+
+
+def _workers() -> int:
+    """Return how many processes to use.
+
+    Raises
+    ------
+    ValueError
+        If the environment variable is set to anything but a whole number >= 1.
+    """
+    given = os.environ.get("SLRLAB_WORKERS")
+    if given is None:
+        return os.cpu_count() or 1
+    if not given.isdecimal() or int(given) < 1:
+        raise ValueError(f"SLRLAB_WORKERS must be a whole number >= 1, got {given!r}")
+    return int(given)
 
 
 def _stop(pool: ProcessPoolExecutor) -> None:

@@ -27,6 +27,7 @@ TOLERANCE = {"float32": 3e-4, "float64": 1e-6}  # rounding of the loss stops flo
 _PAIRS = 20
 _STALLED = 3.0
 _RUNAWAY = 1e6  # |k|²/D or |v|²/D beyond which there is no minimum to find
+_FAR = 1e2  # the same for a vector without ridge, in units of tokens and labels
 _AWAY = (2.0, 10.0, 100.0)  # how far a minimum at infinity is looked for
 
 
@@ -120,8 +121,8 @@ def train(
     # before its last step L-BFGS may stall: the loss falls by less than it is rounded
     enough = goal if path.steps >= steps else _STALLED * goal
     status = Status.CONVERGED if path.gradient_norm <= enough else Status.NOT_CONVERGED
-    lost = path.ran_away or (status is Status.NOT_CONVERGED and path.growing())
-    if lost or (0.0 in (r_k, r_v) and lower_at_infinity(objective, path.best)):
+    endless = path.ran_away or path.far_out or path.growing()
+    if endless or lower_at_infinity(objective, path.best):
         status = Status.DIVERGED
     return Trained(
         status=status,
@@ -206,12 +207,31 @@ class _Path:
         """Whether the goal is reached, or out of reach."""
         return self.ran_away or self.gradient_norm <= self.goal
 
+    @property
+    def free(self) -> tuple[bool, bool]:
+        """Whether keys and values are without ridge."""
+        return self.objective.ridge_k == 0.0, self.objective.ridge_v == 0.0
+
+    @property
+    def far_out(self) -> bool:
+        """Whether a vector without ridge is so long that its minimum must be at infinity.
+
+        Scores beyond 10 change hardly a weight any more: a small gradient there says nothing.
+        """
+        units = (1.0, self.unit**2 / self.objective.data.samples)
+        sizes = self.sizes[-1] if self.sizes else (0.0, 0.0)
+        ends = zip(sizes, units, self.free, strict=True)
+        return any(without and size > _FAR * unit for size, unit, without in ends)
+
     def growing(self) -> bool:
-        """Return whether a vector without ridge kept growing in the second half of the steps."""
-        free = (self.objective.ridge_k == 0.0, self.objective.ridge_v == 0.0)
-        if self.steps < 100:
+        """Return whether a vector without ridge kept growing in the second half of the steps.
+
+        On the way to infinity the gradient falls below any tolerance, so it is asked of trainings
+        that ended well, too.
+        """
+        if self.steps < 50:
             return False
-        ends = zip(self.sizes[self.steps // 2], self.sizes[-1], free, strict=True)
+        ends = zip(self.sizes[self.steps // 2], self.sizes[-1], self.free, strict=True)
         return any(without and late > 1.2 * early for early, late, without in ends)
 
 
@@ -221,9 +241,11 @@ def lower_at_infinity(objective: Objective, theta: FloatArray) -> bool:
     Tries ``k → s·k``, alone and with ``v → v/s`` (and the like for ``v``), at growing ``s``: a
     minimum at infinity shows as a value that falls at every one.
     """
+    free_k, free_v = objective.ridge_k == 0.0, objective.ridge_v == 0.0
+    if not (free_k or free_v):
+        return False
     dim = objective.data.dim
     here, _ = objective(theta)
-    free_k, free_v = objective.ridge_k == 0.0, objective.ridge_v == 0.0
     for power_k, power_v in ((1, 0), (1, -1), (0, 1), (-1, 1)):
         if (power_k > 0 and not free_k) or (power_v > 0 and not free_v):
             continue
