@@ -251,10 +251,8 @@ def test_figure(capsys, tmp_path):
     ]
     code, _, err = run(capsys, "figure", "9")
     assert code == 2
-    assert (
-        err
-        == "slrlab: figure must be one of 2, 3, 6, 7, agreement, amp, length, phases, validity, got 9\n"
-    )
+    names = "2, 3, 6, 7, agreement, amp, length, phases, validity"
+    assert err == f"slrlab: figure must be one of {names}, got 9\n"
     blocked = tmp_path / "file"
     blocked.write_text("")
     code, _, err = run(capsys, "figure", "length", "--profile", "toy", "--out", str(blocked))
