@@ -5,7 +5,7 @@ import pytest
 from slrlab import Estimate
 from slrlab.experiments.claims import CLAIMS, Verdict, run_claims
 from slrlab.experiments.claims.checks import below, equal, sampled
-from slrlab.experiments.parallel import parallel_map
+from slrlab.experiments.parallel import default_workers, parallel_map
 
 
 @pytest.mark.parametrize("name", CLAIMS)
@@ -56,3 +56,11 @@ def test_parallel_map_keeps_order_and_reports(workers):
 def test_parallel_map_raises_what_an_item_raised(workers):
     with pytest.raises(ValueError, match="unlucky"):
         parallel_map(_square, [1, 13, 2], workers=workers)
+
+
+def test_the_number_of_workers_is_read_from_the_environment(monkeypatch):
+    monkeypatch.setenv("SLRLAB_WORKERS", "3")
+    assert default_workers() == 3
+    monkeypatch.setenv("SLRLAB_WORKERS", "none")
+    with pytest.raises(ValueError, match=r"^SLRLAB_WORKERS must be a whole number >= 1, got"):
+        default_workers()

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from slrlab import MaxSLR, SpikedSLR, Status, erm_theory, risk_at, simulate_erm
+from slrlab.experiments import comparison
 from slrlab.experiments.comparison import (
     QUANTITIES,
     STANDARD,
@@ -74,3 +75,15 @@ def test_tables_and_json():
     assert np.allclose(frame["z"], [found.z[name] for name in QUANTITIES])
     text = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert text["worst"] == max(abs(value) for value in text["z"].values())
+
+
+def test_the_theory_has_the_ratio_of_the_data():
+    given = {"alpha": 0.25, "ridge_k": 1.0, "ridge_v": 1.0, "dim": 10, "seeds": 2}
+    found = compare_erm(SpikedSLR(2.0, 2), "linear", **given)
+    assert found.theory.alpha == found.simulation.alpha == 0.2
+
+
+def test_bad_input_is_refused_before_the_theory_is_solved(monkeypatch):
+    monkeypatch.setattr(comparison, "erm_theory", None)
+    with pytest.raises(ValueError, match=r"^init must be one of informed, random, got warm"):
+        compare_erm(SpikedSLR(2.0, 2), "linear", alpha=1, ridge_k=1, ridge_v=1, dim=10, init="warm")

@@ -283,3 +283,8 @@ def test_bad_input(change, message):
     options = {"task": SpikedSLR(2.0, 2), "alpha": 2.0, "dim": 20, "seeds": 1} | change
     with pytest.raises((ValueError, TypeError), match=message):
         run_amp(options.pop("task"), **options)
+
+
+def test_one_sequence_is_no_crash():
+    found = run_amp(SpikedSLR(2.0, 3), alpha=0.5, dim=2, seeds=2, test_samples=0)
+    assert found.status in ("sampled", "diverged")

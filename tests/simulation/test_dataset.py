@@ -189,11 +189,17 @@ def test_memory_is_refused_with_a_dimension_that_fits(monkeypatch, dtype, dim, s
     assert not fits(most + 1)
 
 
-def test_free_memory_is_that_of_the_machine_or_its_control_group(monkeypatch):
+def test_free_memory_is_that_of_the_machine_or_its_control_group(monkeypatch, tmp_path):
     assert 0 < memory.free_memory() <= memory._machine()
     monkeypatch.setattr(memory, "_machine", lambda: 10**12)
-    numbers = {"/sys/fs/cgroup/memory.max": 500, "/sys/fs/cgroup/memory.current": 100}
-    monkeypatch.setattr(memory, "_number", numbers.get)
+    group = tmp_path / "slice" / "job"
+    group.mkdir(parents=True)
+    monkeypatch.setattr(memory, "_groups", lambda: [group, tmp_path])
+    (group / "memory.max").write_text("max\n")
+    assert memory.free_memory() <= memory._machine()
+    (group / "memory.max").write_text("500\n")
+    (group / "memory.current").write_text("150\n")
+    (group / "memory.stat").write_text("anon 30\ninactive_file 50\n")
     assert memory.free_memory() == 400
     assert memory.allowed_memory() == 360
     assert memory.in_gib(2**20) == "1.0 MiB"

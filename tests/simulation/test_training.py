@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from slrlab import Dataset, MaxSLR, Normalised, SpikedSLR, Status, draw_dataset, make_activation
+from slrlab import (
+    Dataset,
+    MaxSLR,
+    Normalised,
+    SpikedSLR,
+    Status,
+    draw_dataset,
+    make_activation,
+    simulate_erm,
+)
 from slrlab.simulation.objective import Objective, Weights
 from slrlab.simulation.training import TOLERANCE, train
 
@@ -161,3 +170,18 @@ def test_overflow_and_nan_end_as_diverged(data):
 def test_bad_numbers_are_named(data, changes, message):
     with pytest.raises(ValueError, match=f"^{message}$"):
         run(data, **changes)
+
+
+def test_a_sharp_minimum_without_ridge_is_a_minimum():
+    """At signal 20 the best keys have ``|k|²/D`` near 400: long, but not endless."""
+    task = MaxSLR(20.0, 2)
+    given = {"alpha": 2000.0, "dim": 4, "ridge_k": 0.0, "ridge_v": 0.1, "dtype": "float64"}
+    found = simulate_erm(task, "softmax", **given, seeds=1, test_samples=0)
+    assert found.status is Status.SAMPLED
+    assert found.q_k > 100.0
+
+
+def test_keys_on_their_way_to_infinity_are_no_minimum():
+    given = {"alpha": 2.0, "dim": 60, "ridge_k": 0.0, "ridge_v": 0.0, "dtype": "float64"}
+    found = simulate_erm(SpikedSLR(2.0, 3), "softmax", **given, seeds=2, test_samples=0)
+    assert found.status in (Status.DIVERGED, Status.NOT_CONVERGED)

@@ -277,10 +277,7 @@ def claims(
 
 @app.command()
 def figure(
-    name: Annotated[
-        str,
-        typer.Argument(help="2, 3, 6, 7, agreement, length, phases or validity.", metavar="NAME"),
-    ],
+    name: Annotated[str, typer.Argument(help=FIGURE_NAMES, metavar="NAME")],
     out: OutOption = Path("results"),
     profile: ProfileOption = "quick",
     as_json: JsonOption = False,

@@ -73,6 +73,8 @@ def number(text: str | None, name: str, accepted: str) -> float:
 def whole(text: str, name: str, low: int = 0) -> int:
     """Read a whole number from ``low`` on, with the library's wording if it is none."""
     accepted = f"a whole number >= {low}"
+    if text.strip().lstrip("+-").isdecimal() and int(text) >= low:
+        return int(text)  # a float would round what lies beyond 2⁵³
     value = number(text, name, accepted)
     if not value.is_integer() or value < low:
         raise ValueError(f"{name} must be {accepted}, got {text}")

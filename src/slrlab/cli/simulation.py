@@ -123,7 +123,9 @@ def _compare(task: Task, activation: Activation, given: dict[str, Any], as_json:
     with progress() as report:
         found = compare_erm(task, activation, report=report, **given)
     if as_json:
-        print_json(found.simulation.to_dict() | found.to_dict())
+        both = found.simulation.to_dict() | found.to_dict()
+        del both["simulation"]  # its keys are those of the command without --compare
+        print_json(both)
     else:
         rows = []
         for name in QUANTITIES:

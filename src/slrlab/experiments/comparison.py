@@ -10,6 +10,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from slrlab._result import Estimate, Result, Status, plain
 from slrlab.model.activations import Activation, make_activation
 from slrlab.model.tasks import Task, make_task
@@ -76,8 +78,8 @@ class Comparison(Result):
     theory, simulation
         The two results.
     order_risk
-        Test risk of the simulation from the trained order parameters: exact but for cross
-        overlaps of order ``1/√D``, and without the noise of a test sample.
+        Test risk of the simulation from the trained order parameters: exact, for normalised
+        teachers, but for cross overlaps of order ``1/√D``, and without the noise of a test sample.
     z
         For each of `QUANTITIES`, simulation minus theory in standard errors.
     worst
@@ -145,17 +147,18 @@ def compare_erm(
     >>> found.worst < 4.0
     True
     """
-    given: dict[str, Any] = {"alpha": alpha, "ridge_k": ridge_k, "ridge_v": ridge_v}
-    exact = theory or erm_theory(task, activation, **given)
+    ridges: dict[str, Any] = {"ridge_k": ridge_k, "ridge_v": ridge_v}
     size: dict[str, Any] = {"dim": dim, "seeds": seeds, "seed": seed, "test_samples": test_samples}
-    found = simulate_erm(task, activation, **given, **size, **options)
+    found = simulate_erm(task, activation, alpha=alpha, **ridges, **size, **options)
+    # N is a whole number: the theory is solved at the ratio that the data have
+    exact = theory or erm_theory(task, activation, alpha=found.alpha, **ridges)
     risk = order_risk(task, activation, found)
     z = {}
     for name in QUANTITIES:
         ours, wanted = _sides(exact, found, risk, name)
         z[name] = ours.z_score(wanted)
-    worst = max(abs(value) for value in z.values())
-    status = found.status if found.status is not Status.SAMPLED else exact.status
+    worst = float(np.max(np.abs(list(z.values()))))  # nan if one is
+    status = max(found.status, exact.status, key=list(Status).index)
     return Comparison(status, exact, found, risk, z, worst)
 
 

@@ -50,7 +50,7 @@ def parallel_map(
     or what the environment variable ``SLRLAB_WORKERS`` says. With one worker, or one item,
     everything runs in this process. An error in one item cancels the rest and is raised.
     """
-    count = min(workers or _workers(), len(items))
+    count = min(workers or default_workers(), len(items))
     tell = report or (lambda done, total, text: None)
     tell(0, len(items), label)
     if count <= 1:
@@ -74,7 +74,7 @@ def parallel_map(
     return [found[place] for place in range(len(items))]
 
 
-def _workers() -> int:
+def default_workers() -> int:
     """Return how many processes to use.
 
     Raises
@@ -84,10 +84,14 @@ def _workers() -> int:
     """
     given = os.environ.get("SLRLAB_WORKERS")
     if given is None:
-        return os.cpu_count() or 1
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else _all_cores()
     if not given.isdecimal() or int(given) < 1:
         raise ValueError(f"SLRLAB_WORKERS must be a whole number >= 1, got {given!r}")
     return int(given)
+
+
+def _all_cores() -> int:
+    return os.cpu_count() or 1
 
 
 def _stop(pool: ProcessPoolExecutor) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from slrlab.experiments.comparison import Setting
 from slrlab.experiments.parallel import Report, parallel_map
-from slrlab.figures.points import Simulated, simulated_row
+from slrlab.figures.points import Simulated, mark_unfinished, simulated_rows
 from slrlab.figures.style import MARKS, house_style
 from slrlab.model.tasks import make_task
 from slrlab.theory.bayes_optimal import bayes_optimal, bayes_thresholds
@@ -60,7 +60,7 @@ def compute(profile: str = "quick", report: Report | None = None) -> pd.DataFram
     rows = parallel_map(_row, settings, label="figure 3: theory", report=report)
     trained = [row for row in rows if row["curve"] != "bayes"]
     points = [_point(row, profile) for row in trained]
-    found = parallel_map(simulated_row, points, label="figure 3: training", report=report)
+    found = simulated_rows(points, label="figure 3: training", report=report)
     for row, simulated in zip(trained, found, strict=True):
         row.update(simulated)
     return pd.DataFrame(rows).sort_values(["signal", "curve", "alpha"], ignore_index=True)
@@ -134,7 +134,7 @@ def _panel(panel: Axes, part: pd.DataFrame) -> None:
             linestyle=mark.dashes,
             label=f"{mark.label}, theory",
         )
-        edge = curve[curve["status"] != "sampled"]
+        edge = curve[curve["status"] == "boundary"]
         panel.plot(edge["alpha"], edge["risk"], "x", color=mark.color, markersize=5)
         panel.errorbar(
             curve["alpha"],
@@ -146,6 +146,7 @@ def _panel(panel: Axes, part: pd.DataFrame) -> None:
             capsize=2,
             label=f"{mark.label}, simulated training",
         )
+        mark_unfinished(panel, curve["alpha"], curve["simulated_risk"], curve["simulated_status"])
         panel.axhline(
             curve["population_risk"].iloc[0],
             color=mark.color,

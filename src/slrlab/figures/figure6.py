@@ -9,7 +9,7 @@ import numpy as np
 
 from slrlab.experiments.comparison import Setting
 from slrlab.experiments.parallel import Report, parallel_map
-from slrlab.figures.points import simulated_row
+from slrlab.figures.points import simulated_rows
 from slrlab.figures.style import MARKS, house_style
 from slrlab.model.tasks import make_task
 from slrlab.theory.erm import ridge_map
@@ -52,7 +52,7 @@ def compute(profile: str = "quick", report: Report | None = None) -> pd.DataFram
         (_setting(row), DIM[profile], SEEDS[profile], "informed")
         for row in frame.to_dict(orient="records")
     ]
-    found = parallel_map(simulated_row, points, label="figure 6: training", report=report)
+    found = simulated_rows(points, label="figure 6: training", report=report)
     return pd.concat([frame, pd.DataFrame(found)], axis=1)
 
 

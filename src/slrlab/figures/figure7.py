@@ -9,7 +9,7 @@ import numpy as np
 
 from slrlab.experiments.comparison import Setting
 from slrlab.experiments.parallel import Report, parallel_map
-from slrlab.figures.points import simulated_row
+from slrlab.figures.points import mark_unfinished, simulated_rows
 from slrlab.figures.style import MARKS, house_style
 from slrlab.model.tasks import make_task
 from slrlab.simulation.erm import INITS
@@ -59,7 +59,7 @@ def compute(profile: str = "quick", report: Report | None = None) -> pd.DataFram
         )
         for row in rows
     ]
-    found = parallel_map(simulated_row, points, label="figure 7: training", report=report)
+    found = simulated_rows(points, label="figure 7: training", report=report)
     merged = [row | simulated for row, simulated in zip(rows, found, strict=True)]
     return pd.DataFrame(merged).sort_values(
         ["length", "activation", "init", "alpha"], ignore_index=True
@@ -104,7 +104,7 @@ def _panel(panel: Axes, part: pd.DataFrame) -> None:
         line = curve[curve["init"] == INITS[0]]
         label = f"{mark.label}, theory"
         panel.plot(line["alpha"], line["risk"], color=mark.color, ls=mark.dashes, label=label)
-        edge = line[line["status"] != "sampled"]
+        edge = line[line["status"] == "boundary"]
         panel.plot(edge["alpha"], edge["risk"], "x", color=mark.color, markersize=5)
         for init, shift, face in (("informed", 0.97, mark.color), ("random", 1.03, "white")):
             rows = curve[curve["init"] == init]
@@ -118,5 +118,7 @@ def _panel(panel: Axes, part: pd.DataFrame) -> None:
                 capsize=2,
                 label=f"{mark.label}, {init} start",
             )
+            where = (shift * rows["alpha"], rows["simulated_risk"], rows["simulated_status"])
+            mark_unfinished(panel, *where)
     label = "best ridge at which the theory holds"
     panel.plot([], [], "x", color="0.4", markersize=5, label=label)

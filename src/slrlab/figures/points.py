@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from slrlab.experiments.comparison import Setting, order_risk
+from slrlab.experiments.parallel import Report, default_workers, parallel_map
 from slrlab.model.tasks import make_task
 from slrlab.simulation.erm import simulate_erm
+from slrlab.simulation.memory import allowed_memory
 from slrlab.theory.population import minimal_risk
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
 
 _KEPT = ("risk", "bayes_risk", "m_k", "m_v", "bias", "error", "status")
 _TRAINED = ("m_k", "m_v", "q_k", "q_v", "train_mse", "iterations")
@@ -22,6 +29,29 @@ def minimal_risk_row(setting: tuple[str, float, str | int, str]) -> dict[str, An
     found = minimal_risk(make_task(name, signal=signal, length=length), activation).to_dict()
     row = {"task": name, "signal": signal, "length": length, "activation": activation}
     return row | {key: found[key] for key in _KEPT}
+
+
+def simulated_rows(
+    points: Sequence[Simulated], *, label: str, report: Report | None = None
+) -> list[dict[str, Any]]:
+    """Return `simulated_row` of each point, with no more processes than memory allows."""
+    needed = max(_bytes(point) for point in points)
+    fitting = max(1, int(allowed_memory() / (1.3 * needed)))
+    workers = min(fitting, default_workers())
+    return parallel_map(simulated_row, points, label=label, report=report, workers=workers)
+
+
+def _bytes(point: Simulated) -> float:
+    """Return the size of the tokens of one training (float32)."""
+    setting, dim, *_ = point
+    return 4.0 * setting.make_task().length.mean * setting.alpha * dim**2
+
+
+def mark_unfinished(panel: Axes, x: pd.Series, y: pd.Series, status: pd.Series) -> None:
+    """Put a black dot on markers of which some trainings did not converge."""
+    short = (status != "sampled").to_numpy(dtype=bool)
+    if short.any():
+        panel.plot(x[short], y[short], ".", color="black", zorder=5, label="not all converged")
 
 
 def simulated_row(point: Simulated) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from slrlab.experiments.comparison import Setting
 from slrlab.experiments.parallel import Report, parallel_map
-from slrlab.figures.points import simulated_row
+from slrlab.figures.points import mark_unfinished, simulated_rows
 from slrlab.figures.style import house_style
 from slrlab.model.tasks import make_task
 from slrlab.theory.erm import ridge_map
@@ -57,7 +57,7 @@ def compute(profile: str = "quick", report: Report | None = None) -> pd.DataFram
     for init in ("informed", "random"):
         points = [(_setting(row), DIM[profile], SEEDS[profile], init) for row in rows]
         label = f"validity: training, {init} start"
-        trained = parallel_map(simulated_row, points, label=label, report=report)
+        trained = simulated_rows(points, label=label, report=report)
         for row, simulated in zip(rows, trained, strict=True):
             row |= {"dim": DIM[profile], "seeds": SEEDS[profile]}
             row[f"{init}_risk"] = simulated["simulated_risk"]
@@ -142,6 +142,8 @@ def _risks(panel: Axes, part: pd.DataFrame) -> None:
             capsize=2,
             label=f"trained, {init} start, {size}",
         )
+        where = (shift * part["ridge_k"], part[f"{init}_risk"], part[f"{init}_status"])
+        mark_unfinished(panel, *where)
 
 
 def _warnings(panel: Axes, part: pd.DataFrame) -> None:

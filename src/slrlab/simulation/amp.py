@@ -1,7 +1,7 @@
 r"""Approximate message passing at given ``α = N/D``: draw data, iterate, test, for several seeds.
 
-The counterpart on real matrices of the Bayes-optimal state evolution. It shares nothing with it
-but the model.
+The counterpart on real matrices of the Bayes-optimal state evolution. They share the model and, for
+max-SLR, the place posterior of `slrlab.numerics.race`, which has tests of its own.
 """
 
 from __future__ import annotations

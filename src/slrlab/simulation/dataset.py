@@ -257,6 +257,9 @@ def _generator(seed: int, *key: int) -> np.random.Generator:
 
 
 def _cores() -> int:
+    given = os.environ.get("NUMBA_NUM_THREADS", "")  # one where processes share the cores
+    if given.isdecimal() and int(given) > 0:
+        return int(given)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

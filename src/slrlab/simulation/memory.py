@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+_CGROUP = Path("/sys/fs/cgroup")
 _KEEP = 0.9  # share of the free memory that one dataset may take
 
 
@@ -15,17 +16,31 @@ def free_memory() -> int:
     memory where the system does not say.
     """
     found = [_machine()]
-    for limit, used in (
-        ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
-        (
-            "/sys/fs/cgroup/memory/memory.limit_in_bytes",
-            "/sys/fs/cgroup/memory/memory.usage_in_bytes",
-        ),
-    ):
-        most, now = _number(limit), _number(used)
+    for group in _groups():
+        most, now = _number(group / "memory.max"), _number(group / "memory.current")
         if most is not None and now is not None:
-            found.append(max(0, most - now))
+            found.append(max(0, most - now + _reclaimable(group / "memory.stat")))
     return min(found)
+
+
+def _groups() -> list[Path]:
+    """Return the control group (version 2) of this process and the groups around it."""
+    try:
+        lines = Path("/proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return []
+    own = next((line[3:] for line in lines if line.startswith("0::")), "/")
+    path = _CGROUP / own.lstrip("/")
+    return [path, *(parent for parent in path.parents if parent.is_relative_to(_CGROUP))]
+
+
+def _reclaimable(stat: Path) -> int:
+    """Return the bytes of file cache that the kernel gives up when asked."""
+    try:
+        pairs = dict(line.split() for line in stat.read_text().splitlines())
+        return int(pairs.get("inactive_file", 0))
+    except (OSError, ValueError):
+        return 0
 
 
 def allowed_memory() -> int:
@@ -55,8 +70,8 @@ def _machine() -> int:
         return 2**33
 
 
-def _number(path: str) -> int | None:
+def _number(path: Path) -> int | None:
     try:
-        return int(Path(path).read_text())
+        return int(path.read_text())
     except (OSError, ValueError):
         return None

@@ -151,6 +151,6 @@ def _respond(
     else:
         sums = (push**2).sum(axis=1)
     if precision == "ratio":
-        sums[1] *= data.samples / misfit
+        sums[1] *= np.divide(data.samples, misfit)  # 0 with one sequence: ends as diverged
     # the divergence of a small sample may be negative; what it estimates is not
     return push, np.maximum(sums, 0.0) / data.dim

@@ -27,7 +27,6 @@ TOLERANCE = {"float32": 3e-4, "float64": 1e-6}  # rounding of the loss stops flo
 _PAIRS = 20
 _STALLED = 3.0
 _RUNAWAY = 1e6  # |k|²/D or |v|²/D beyond which there is no minimum to find
-_FAR = 1e2  # the same for a vector without ridge, in units of tokens and labels
 _AWAY = (2.0, 10.0, 100.0)  # how far a minimum at infinity is looked for
 
 
@@ -121,8 +120,7 @@ def train(
     # before its last step L-BFGS may stall: the loss falls by less than it is rounded
     enough = goal if path.steps >= steps else _STALLED * goal
     status = Status.CONVERGED if path.gradient_norm <= enough else Status.NOT_CONVERGED
-    endless = path.ran_away or path.far_out or path.growing()
-    if endless or lower_at_infinity(objective, path.best):
+    if path.ran_away or path.growing() or lower_at_infinity(objective, path.best):
         status = Status.DIVERGED
     return Trained(
         status=status,
@@ -212,17 +210,6 @@ class _Path:
         """Whether keys and values are without ridge."""
         return self.objective.ridge_k == 0.0, self.objective.ridge_v == 0.0
 
-    @property
-    def far_out(self) -> bool:
-        """Whether a vector without ridge is so long that its minimum must be at infinity.
-
-        Scores beyond 10 change hardly a weight any more: a small gradient there says nothing.
-        """
-        units = (1.0, self.unit**2 / self.objective.data.samples)
-        sizes = self.sizes[-1] if self.sizes else (0.0, 0.0)
-        ends = zip(sizes, units, self.free, strict=True)
-        return any(without and size > _FAR * unit for size, unit, without in ends)
-
     def growing(self) -> bool:
         """Return whether a vector without ridge kept growing in the second half of the steps.
 
@@ -231,8 +218,13 @@ class _Path:
         """
         if self.steps < 50:
             return False
-        ends = zip(self.sizes[self.steps // 2], self.sizes[-1], self.free, strict=True)
-        return any(without and late > 1.2 * early for early, late, without in ends)
+        half, tenth, last = (self.sizes[at] for at in (self.steps // 2, -self.steps // 10, -1))
+        # a minimum that was found far out shows as an end of the growth
+        least = 1.01 if self.gradient_norm <= self.goal else 0.0
+        return any(
+            without and last[i] > 1.2 * half[i] and last[i] > least * tenth[i]
+            for i, without in enumerate(self.free)
+        )
 
 
 def lower_at_infinity(objective: Objective, theta: FloatArray) -> bool:

@@ -24,6 +24,8 @@ from slrlab.theory.bayes_optimal.spiked import SpikedChannel
 _LEVELS = (1.35, 1.0)
 _SEEDS, _LOG2_SIZE = (0, 1, 2, 3), 10
 
+_ACCURATE = 1e-6  # difference of two grids that counts as converged
+
 
 @dataclass(frozen=True)
 class AmpStateEvolution(Result):
@@ -88,6 +90,8 @@ def amp_state_evolution(task: Task, *, alpha: float, steps: int = 20) -> AmpStat
         paths = [_path(channel, samples, most) for channel in _channels(task)]
         status = Status.SAMPLED if isinstance(task, MaxSLR) else Status.CONVERGED
     table, error = _combine(np.array(paths), status)
+    if status is Status.CONVERGED and error > _ACCURATE:
+        status = Status.INACCURATE
     return AmpStateEvolution(
         status=status,
         iteration=tuple(range(1, most + 1)),
