@@ -63,6 +63,20 @@ class Estimate:
     value: float
     error: float
 
+    @classmethod
+    def of(cls, values: Any) -> Self:
+        """Return the mean of independent numbers and its standard error (nan for one number).
+
+        >>> print(Estimate.of([1.0, 2.0, 3.0]))
+        2.00 ± 0.58
+        """
+        import numpy as np
+
+        found = np.asarray(values, dtype=float)
+        if found.size < 2:
+            return cls(float(found.mean()), math.nan)
+        return cls(float(found.mean()), float(found.std(ddof=1)) / math.sqrt(found.size))
+
     def z_score(self, other: float | Estimate) -> float:
         """Return the distance to ``other`` in standard errors of the difference."""
         value, error = (other.value, other.error) if isinstance(other, Estimate) else (other, 0.0)

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 from slrlab import Dataset, MaxSLR, SpikedSLR, Teacher, TiltedTask, draw_dataset
-from slrlab.simulation import dataset, memory
+from slrlab.simulation import dataset, machine
 
 DIM, SAMPLES = 40, 20_000
 
@@ -167,13 +167,13 @@ def test_precision_and_teachers():
 @pytest.mark.parametrize(("dim", "samples"), [(1000, 2000), (777, 50), (5000, 1), (301, 907)])
 @pytest.mark.parametrize("free", [10**5, 123_457, 10**6])
 def test_memory_is_refused_with_a_dimension_that_fits(monkeypatch, dtype, dim, samples, free):
-    monkeypatch.setattr(memory, "free_memory", lambda: free)
+    monkeypatch.setattr(machine, "free_memory", lambda: free)
     task, alpha = SpikedSLR(1.0, 3), samples / dim
 
     def fits(size):
         count = max(1, round(alpha * size))
         try:
-            dataset.check_memory(task.length.mean, size, count, dtype)
+            dataset.check_memory(task, size, count, dtype)
         except ValueError:
             return False
         return True
@@ -190,19 +190,19 @@ def test_memory_is_refused_with_a_dimension_that_fits(monkeypatch, dtype, dim, s
 
 
 def test_free_memory_is_that_of_the_machine_or_its_control_group(monkeypatch, tmp_path):
-    assert 0 < memory.free_memory() <= memory._machine()
-    monkeypatch.setattr(memory, "_machine", lambda: 10**12)
+    assert 0 < machine.free_memory() <= machine._machine()
+    monkeypatch.setattr(machine, "_machine", lambda: 10**12)
     group = tmp_path / "slice" / "job"
     group.mkdir(parents=True)
-    monkeypatch.setattr(memory, "_groups", lambda: [group, tmp_path])
+    monkeypatch.setattr(machine, "_groups", lambda: [group, tmp_path])
     (group / "memory.max").write_text("max\n")
-    assert memory.free_memory() <= memory._machine()
+    assert machine.free_memory() <= machine._machine()
     (group / "memory.max").write_text("500\n")
     (group / "memory.current").write_text("150\n")
     (group / "memory.stat").write_text("anon 30\ninactive_file 50\n")
-    assert memory.free_memory() == 400
-    assert memory.allowed_memory() == 360
-    assert memory.in_gib(2**20) == "1.0 MiB"
+    assert machine.free_memory() == 400
+    assert machine.allowed_memory() == 360
+    assert machine.in_gib(2**20) == "1.0 MiB"
 
 
 @pytest.mark.parametrize(

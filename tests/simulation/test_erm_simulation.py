@@ -143,7 +143,8 @@ def test_progress_is_reported():
     calls = []
     run(seeds=2, report=lambda *state: calls.append(state))
     assert {(done, total) for done, total, _ in calls} == {(0, 2), (1, 2)}
-    assert calls[0][2].startswith("training 1 of 2: step 1, loss ")
+    assert calls[0][2] == "training 1 of 2: drawing data"
+    assert calls[1][2].startswith("training 1 of 2: step 1, loss ")
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import numpy as np
 from slrlab._result import Estimate, Result, Status, plain
 from slrlab.model.activations import Activation, make_activation
 from slrlab.model.tasks import Task, make_task
-from slrlab.simulation.erm import ErmRun, ErmSimulation, mean_and_error, simulate_erm
+from slrlab.simulation.erm import ErmRun, ErmSimulation, simulate_erm
 from slrlab.theory.erm import ErmTheory, erm_theory
 from slrlab.theory.population import risk_at
 
@@ -166,7 +166,7 @@ def order_risk(task: Task, activation: Activation | str, simulation: ErmSimulati
     """Return the test risk from the order parameters of each training, averaged over seeds."""
     chosen = make_activation(activation)
     risks = [run_risk(task, chosen, run) for run in simulation.runs]
-    return mean_and_error(risks)
+    return Estimate.of(risks)
 
 
 def run_risk(task: Task, activation: Activation, run: ErmRun) -> float:

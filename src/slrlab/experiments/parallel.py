@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from multiprocessing import get_context
 from typing import TypeVar
 
+from slrlab.simulation.machine import cores
+
 Item = TypeVar("Item")
 Value = TypeVar("Value")
 Report = Callable[[int, int, str], None]
@@ -84,14 +86,10 @@ def default_workers() -> int:
     """
     given = os.environ.get("SLRLAB_WORKERS")
     if given is None:
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else _all_cores()
+        return cores()
     if not given.isdecimal() or int(given) < 1:
         raise ValueError(f"SLRLAB_WORKERS must be a whole number >= 1, got {given!r}")
     return int(given)
-
-
-def _all_cores() -> int:
-    return os.cpu_count() or 1
 
 
 def _stop(pool: ProcessPoolExecutor) -> None:

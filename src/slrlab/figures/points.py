@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from slrlab.experiments.comparison import Setting, order_risk
 from slrlab.experiments.parallel import Report, default_workers, parallel_map
 from slrlab.model.tasks import make_task
-from slrlab.simulation.erm import simulate_erm
-from slrlab.simulation.memory import allowed_memory
+from slrlab.simulation.dataset import token_bytes
+from slrlab.simulation.erm import samples_of, simulate_erm
+from slrlab.simulation.machine import allowed_memory
 from slrlab.theory.population import minimal_risk
 
 if TYPE_CHECKING:
@@ -36,8 +37,11 @@ def simulated_rows(
     points: Sequence[Simulated], *, label: str, report: Report | None = None
 ) -> list[dict[str, Any]]:
     """Return `simulated_row` of each point, with no more processes than memory allows."""
-    needed = max(_bytes(point) for point in points)
-    fitting = max(1, int(allowed_memory() / (1.3 * needed)))
+    sizes = [
+        token_bytes(setting.make_task(), dim, samples_of(setting.alpha, dim))
+        for setting, dim, *_ in points
+    ]
+    fitting = max(1, int(allowed_memory() / (1.3 * max(sizes))))
     workers = min(fitting, default_workers())
     return parallel_map(simulated_row, points, label=label, report=report, workers=workers)
 
@@ -45,12 +49,6 @@ def simulated_rows(
 def data_seed(setting: Setting) -> int:
     """Return the first seed of a setting: its own data, so that neighbours err independently."""
     return 100 * (zlib.crc32(repr(setting).encode()) % 1_000_000)
-
-
-def _bytes(point: Simulated) -> float:
-    """Return the size of the tokens of one training (float32)."""
-    setting, dim, *_ = point
-    return 4.0 * setting.make_task().length.mean * setting.alpha * dim**2
 
 
 def mark_unfinished(panel: Axes, x: pd.Series, y: pd.Series, status: pd.Series) -> None:

@@ -68,6 +68,15 @@ class Activation(ABC):
         """Whether a token with an infinite score can outweigh all others completely."""
         return True
 
+    @property
+    def is_softmax(self) -> bool:
+        """Whether the weights are ``softmax(χ)``: then a shift of all scores changes nothing."""
+        return False
+
+    def without_idle_bias(self) -> Self:
+        """Return the activation with a free bias set to 0 where learning it changes nothing."""
+        return self.with_bias(0.0) if self.is_softmax and self.bias is None else self
+
     def with_bias(self, bias: float | None) -> Self:
         """Return the same activation with the bias fixed (or freed with None)."""
         return replace(self, bias=bias)
@@ -128,6 +137,10 @@ class Normalised(Activation):
         if self.sink > 0.0:
             total = total + self.sink * np.exp(-top)
         return np.asarray(np.divide(phi, total, out=np.zeros_like(phi), where=total > 0.0))
+
+    @property
+    def is_softmax(self) -> bool:
+        return self.exponential == "everywhere" and self.sink == 0.0
 
     def log_phi(self, scores: FloatArray) -> FloatArray:
         """Return ``log φ(χ + bias)``."""

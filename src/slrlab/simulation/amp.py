@@ -16,15 +16,21 @@ from typing import Any
 import numpy as np
 
 from slrlab import _checks
-from slrlab._result import Result, Status, plain
+from slrlab._result import Estimate, Result, Status, plain
 from slrlab.model.lengths import FloatArray, LengthLaw
 from slrlab.model.tasks import Task
-from slrlab.simulation.dataset import Dataset, Report, Teacher, check_memory, draw_dataset
-from slrlab.simulation.erm import mean_and_error, samples_of
-from slrlab.simulation.message_passing import PRECISIONS, iterate, length_tables
+from slrlab.simulation.dataset import (
+    Dataset,
+    Report,
+    Teacher,
+    check_memory,
+    draw_dataset,
+    fresh_batches,
+)
+from slrlab.simulation.erm import samples_of
+from slrlab.simulation.message_passing import PRECISIONS, iterate
 from slrlab.simulation.output_channel import PlaceModel
 
-_BATCH = 1 << 24  # numbers of fresh test data held at a time
 _PER_ITERATION = ("q_k", "q_v", "norm_k", "norm_v", "gap_k", "gap_v", "risk")
 
 
@@ -172,8 +178,7 @@ def run_amp(
     tests = _checks.integer(test_samples, "test_samples", low=0)
     weight = _damping(damping)
     _checks.choice(precision, "precision", PRECISIONS)
-    kind = np.dtype(_checks.choice(dtype, "dtype", ["float32", "float64"]))
-    check_memory(task.length.mean, dim, count, kind)
+    check_memory(task, dim, count, dtype)
     runs = []
     for number in range(many):
         own = first + number
@@ -236,15 +241,10 @@ def _risks(
     """Return the risk of ``Σ_ℓ p_ℓ(ω_χ) ω_zℓ`` after each iteration, all on the same fresh data."""
     if samples == 0 or not path:
         return [math.nan] * len(path)
-    size = max(1, min(samples, int(_BATCH / (teacher.dim * task.length.mean))))
     places = [PlaceModel.build(task, float(point.gaps[0])) for point in path]
     vectors = np.concatenate([point.weights for point in path]).T / math.sqrt(teacher.dim)
     losses = np.zeros(len(path))
-    for stream, at in enumerate(range(0, samples, size), start=1):
-        count = min(size, samples - at)
-        data = draw_dataset(
-            task, dim=teacher.dim, samples=count, seed=seed, teacher=teacher, stream=stream
-        )
+    for data in fresh_batches(task, teacher, samples=samples, seed=seed):
         scores = data.tokens @ vectors.astype(data.tokens.dtype)
         for step, place in enumerate(places):
             keys, values = scores[:, 2 * step : 2 * step + 2].astype(float).T
@@ -255,7 +255,7 @@ def _risks(
 def _squares(data: Dataset, place: PlaceModel, keys: FloatArray, values: FloatArray) -> float:
     """Return the sum of squared errors over a dataset."""
     total = 0.0
-    for same, rows in length_tables(data):
+    for same, rows in data.by_length():
         answers = np.einsum("nl,nl->n", place.posterior(keys[rows]), values[rows])
         total += float(((data.labels[same] - answers) ** 2).sum())
     return total
@@ -268,9 +268,7 @@ def _average(
     means: dict[str, tuple[float, ...]] = {}
     errors: dict[str, tuple[float, ...]] = {}
     for name in _PER_ITERATION:
-        found = [
-            mean_and_error([getattr(run, name)[step] for run in runs]) for step in range(reached)
-        ]
+        found = [Estimate.of([getattr(run, name)[step] for run in runs]) for step in range(reached)]
         means[name] = tuple(item.value for item in found)
         errors[name] = tuple(item.error for item in found)
     sound = all(run.status is Status.SAMPLED for run in runs)

@@ -8,12 +8,11 @@ says. This module must not know about predictors.
 from __future__ import annotations
 
 import math
-import os
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -21,11 +20,12 @@ import numpy.typing as npt
 from slrlab import _checks
 from slrlab.model.lengths import FloatArray
 from slrlab.model.tasks import SelectionTask, Task, TiltedTask
-from slrlab.simulation.memory import allowed_memory, in_gib
+from slrlab.simulation.machine import allowed_memory, cores, in_gib
 from slrlab.simulation.packing import checked, pack
 
 Report: TypeAlias = Callable[[int, int, str], None]
-Precision: TypeAlias = Literal["float32", "float64"]
+Tables: TypeAlias = list[tuple[npt.NDArray[Any], npt.NDArray[Any]]]
+_BATCH = 1 << 24  # numbers of fresh data held at a time
 _BLOCK = 1 << 20  # numbers drawn at a time: part of the meaning of a seed
 _TEACHER, _LENGTHS, _TOKENS = range(3)
 
@@ -101,6 +101,14 @@ class Dataset:
         """Return the tokens of one sequence, a view of shape ``(L, D)``."""
         return self.tokens[self.offsets[index] : self.offsets[index + 1]]
 
+    def by_length(self) -> Tables:
+        """Return, for each length, its sequences and the rows of their tokens as a table."""
+        lengths, found = self.lengths, []
+        for length in np.unique(lengths):
+            same = np.flatnonzero(lengths == length)
+            found.append((same, self.offsets[same, None] + np.arange(length)))
+        return found
+
     @classmethod
     def from_sequences(
         cls,
@@ -116,7 +124,7 @@ class Dataset:
         ValueError
             If a shape is wrong, a number is not finite, or the labels do not match.
         """
-        tokens, offsets = pack(sequences, _precision(dtype))
+        tokens, offsets = pack(sequences, precision(dtype))
         count = offsets.size - 1
         return cls(tokens, offsets, np.zeros(count) if labels is None else checked(labels, count))
 
@@ -168,12 +176,12 @@ def draw_dataset(
     """
     size = _checks.integer(dim, "dim", low=2)
     count = _checks.integer(samples, "samples")
-    kind = _precision(dtype)
+    kind = precision(dtype)
     if not isinstance(task, TiltedTask | SelectionTask):
         raise TypeError(f"task must be tilted or a selection, got {type(task).__name__}")
     if isinstance(task, TiltedTask) and math.isinf(task.signal):
         raise ValueError("signal must be finite to draw tokens of this task, got inf")
-    check_memory(task.length.mean, size, count, kind)
+    check_memory(task, size, count, dtype)
     if isinstance(teacher, str):
         teacher = Teacher.draw(size, seed=seed, kind=teacher)
     elif teacher.dim != size:
@@ -195,7 +203,7 @@ def draw_dataset(
         values = tokens[rows][chosen].astype(float) @ teacher.values / math.sqrt(size)
         labels[low:high] = values + task.noise * rng.standard_normal(high - low)
 
-    workers = _checks.integer(threads, "threads") if threads is not None else _cores()
+    workers = _checks.integer(threads, "threads") if threads is not None else cores()
     with ThreadPoolExecutor(workers) as pool:
         for done, _ in enumerate(pool.map(fill, range(len(bounds))), start=1):
             if report is not None:
@@ -203,17 +211,35 @@ def draw_dataset(
     return Dataset(tokens, offsets, labels, places, teacher)
 
 
-def check_memory(length: float, dim: int, samples: int, dtype: Any) -> None:
+def fresh_batches(task: Task, teacher: Teacher, *, samples: int, seed: int) -> Iterator[Dataset]:
+    """Yield fresh sequences of a teacher in pieces that fit anywhere; streams 1, 2, …."""
+    size = max(1, min(samples, int(_BATCH / (teacher.dim * task.length.mean))))
+    for stream, at in enumerate(range(0, samples, size), start=1):
+        count = min(size, samples - at)
+        yield draw_dataset(
+            task, dim=teacher.dim, samples=count, seed=seed, teacher=teacher, stream=stream
+        )
+
+
+def token_bytes(task: Task, dim: int, samples: int, dtype: str = "float32") -> float:
+    """Return the size of the tokens of a dataset, on average over its lengths."""
+    return task.length.mean * dim * samples * precision(dtype).itemsize
+
+
+def check_memory(task: Task, dim: int, samples: int, dtype: str) -> None:
     """Raise ValueError if the tokens do not fit into the free memory, saying what would fit."""
-    alpha, size = samples / dim, length * np.dtype(dtype).itemsize
-    needed = size * dim * samples
+    alpha, length = samples / dim, task.length.mean
+    needed = token_bytes(task, dim, samples, dtype)
     allowed = allowed_memory()
     if needed > allowed:
         # with the rounding of N = αD, so that what the message offers does fit
-        fits = bisect_right(range(dim), allowed, key=lambda d: size * d * max(1, round(alpha * d)))
+        one = token_bytes(task, 1, 1, dtype)
+        fits = bisect_right(
+            range(dim), float(allowed), key=lambda d: one * d * max(1, round(alpha * d))
+        )
         raise ValueError(
             f"dim must be at most {fits - 1} at alpha {alpha:.4g}, length {length:.4g} and "
-            f"{np.dtype(dtype).name}, got {dim} (the tokens would take {in_gib(needed)}, "
+            f"{dtype}, got {dim} (the tokens would take {in_gib(needed)}, "
             f"{in_gib(allowed)} may be used)"
         )
 
@@ -256,12 +282,6 @@ def _generator(seed: int, *key: int) -> np.random.Generator:
     return np.random.Generator(np.random.SFC64(np.random.SeedSequence(entropy, spawn_key=key)))
 
 
-def _cores() -> int:
-    given = os.environ.get("NUMBA_NUM_THREADS", "")  # one where processes share the cores
-    if given.isdecimal() and int(given) > 0:
-        return int(given)
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _precision(dtype: str) -> np.dtype[Any]:
+def precision(dtype: str) -> np.dtype[Any]:
+    """Return the type of tokens by its name, checked."""
     return np.dtype(_checks.choice(dtype, "dtype", ["float32", "float64"]))

@@ -15,17 +15,16 @@ import numpy as np
 
 from slrlab import _checks
 from slrlab._result import Estimate, Result, Status, plain
-from slrlab.model.activations import Activation, Normalised, make_activation
+from slrlab.model.activations import Activation, make_activation
 from slrlab.model.lengths import LengthLaw
 from slrlab.model.order_parameters import FullOrderParameters
 from slrlab.model.tasks import Task
-from slrlab.simulation.dataset import Report, Teacher, check_memory, draw_dataset
+from slrlab.simulation.dataset import Report, Teacher, check_memory, draw_dataset, fresh_batches
 from slrlab.simulation.objective import Weights, predict
 from slrlab.simulation.training import Trained, check_training, train
 
 INITS = ("informed", "random")
-_BATCH = 1 << 24  # numbers of fresh test data held at a time
-_SMALL = 0.1  # standard deviation of the entries of a random start
+SMALL = 0.1  # standard deviation of the entries of a random start
 
 
 @dataclass(frozen=True)
@@ -199,15 +198,15 @@ def simulate_erm(
     count = samples_of(alpha, dim)
     _checks.choice(init, "init", INITS)
     tests = _checks.integer(test_samples, "test_samples", low=0)
-    check_memory(task.length.mean, dim, count, np.dtype(_checks.choice(dtype, "dtype", _TYPES)))
+    check_memory(task, dim, count, dtype)
     first, many = _checks.integer(seed, "seed", low=0), _checks.integer(seeds, "seeds")
     runs = []
     for number in range(many):
         own = first + number
         show = _follow(report, number, many)
-        data = draw_dataset(
-            task, dim=dim, samples=count, seed=own, teacher=teacher, dtype=dtype, report=None
-        )
+        if report is not None:
+            report(number, many, f"training {number + 1} of {many}: drawing data")
+        data = draw_dataset(task, dim=dim, samples=count, seed=own, teacher=teacher, dtype=dtype)
         assert data.teacher is not None
         trained = train(
             data,
@@ -227,9 +226,6 @@ def simulate_erm(
     return result.require() if strict else result
 
 
-_TYPES = ("float32", "float64")
-
-
 def samples_of(alpha: float, dim: int) -> int:
     """Return ``N = αD``, at least 1."""
     return max(1, round(_checks.positive(alpha, "alpha") * _checks.integer(dim, "dim", low=2)))
@@ -237,11 +233,7 @@ def samples_of(alpha: float, dim: int) -> int:
 
 def trainable(activation: Activation | str) -> Activation:
     """Return the activation with a bias that training can use: softmax has none to learn."""
-    chosen = make_activation(activation)
-    same = isinstance(chosen, Normalised) and chosen.exponential == "everywhere"
-    if same and chosen.bias is None and isinstance(chosen, Normalised) and chosen.sink == 0.0:
-        return chosen.with_bias(0.0)  # a shift of all scores changes nothing
-    return chosen
+    return make_activation(activation).without_idle_bias()
 
 
 def start_weights(init: str, teacher: Teacher, activation: Activation, seed: int) -> Weights:
@@ -249,7 +241,7 @@ def start_weights(init: str, teacher: Teacher, activation: Activation, seed: int
     bias = activation.bias or 0.0
     if init == "informed":
         return Weights(teacher.keys, teacher.values, bias)
-    k, v = np.random.default_rng((seed, 1)).normal(scale=_SMALL, size=(2, teacher.dim))
+    k, v = np.random.default_rng((seed, 1)).normal(scale=SMALL, size=(2, teacher.dim))
     return Weights(k, v, bias)
 
 
@@ -265,21 +257,11 @@ def fresh_risk(
     """Return the mean squared error on fresh sequences of the same teacher."""
     if samples == 0:
         return Estimate(math.nan, math.nan)
-    size = max(1, min(samples, int(_BATCH / (teacher.dim * task.length.mean))))
-    losses = []
-    for stream, at in enumerate(range(0, samples, size), start=1):
-        data = draw_dataset(
-            task,
-            dim=teacher.dim,
-            samples=min(size, samples - at),
-            seed=seed,
-            teacher=teacher,
-            stream=stream,
-        )
-        losses.append((data.labels - predict(data, activation, weights)) ** 2)
-    found = np.concatenate(losses)
-    error = float(found.std(ddof=1)) / math.sqrt(found.size) if found.size > 1 else math.nan
-    return Estimate(float(found.mean()), error)
+    losses = [
+        (data.labels - predict(data, activation, weights)) ** 2
+        for data in fresh_batches(task, teacher, samples=samples, seed=seed)
+    ]
+    return Estimate.of(np.concatenate(losses))
 
 
 def _follow(
@@ -312,14 +294,6 @@ def _run(seed: int, trained: Trained, teacher: Teacher, risk: Estimate, dim: int
     )
 
 
-def mean_and_error(values: Sequence[float]) -> Estimate:
-    """Return the mean over seeds and its standard error (nan for one seed)."""
-    found = np.asarray(values, dtype=float)
-    if found.size < 2:
-        return Estimate(float(found.mean()), math.nan)
-    return Estimate(float(found.mean()), float(found.std(ddof=1) / math.sqrt(found.size)))
-
-
 def _status(runs: Sequence[ErmRun]) -> Status:
     found = {run.status for run in runs}
     if Status.DIVERGED in found:
@@ -342,7 +316,7 @@ def _average(
     columns = {name: [getattr(run.overlaps, key) for run in runs] for name, key in names.items()}
     for name in ("test_risk", "train_mse", "objective", "bias"):
         columns[name] = [getattr(run, name) for run in runs]
-    means = {name: mean_and_error(values) for name, values in columns.items()}
+    means = {name: Estimate.of(values) for name, values in columns.items()}
     errors = {name: mean.error for name, mean in means.items()} if len(runs) > 1 else {}
     return ErmSimulation(
         status=_status(runs),

@@ -21,13 +21,12 @@ from slrlab._result import Status
 from slrlab.model.activations import Activation, make_activation
 from slrlab.model.lengths import FloatArray
 from slrlab.simulation.dataset import Dataset
-from slrlab.simulation.erm import trainable
+from slrlab.simulation.erm import SMALL, trainable
 from slrlab.simulation.estimator_protocol import Regressor, r_squared
 from slrlab.simulation.objective import Weights, predict, token_weights
 from slrlab.simulation.training import Trained, check_training, train
 
 Sequences = npt.NDArray[Any] | Sequence[npt.ArrayLike]
-_SMALL = 0.1  # standard deviation of the entries of a random start
 
 
 class SingleLocationAttention(Regressor):
@@ -190,7 +189,7 @@ class SingleLocationAttention(Regressor):
             k, v = _pair(self.init, dim)
             return [Weights(k * units.token, v * units.token / units.label, bias)]
         rng = np.random.default_rng(self.random_state)
-        draws = rng.normal(scale=_SMALL, size=(self.restarts, 2, dim))
+        draws = rng.normal(scale=SMALL, size=(self.restarts, 2, dim))
         return [Weights(k, v, bias) for k, v in draws]
 
     def _keep(self, best: Trained, dim: int, units: _Units) -> None:

@@ -30,19 +30,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from slrlab.model.lengths import FloatArray
 from slrlab.model.tasks import Task
-from slrlab.simulation.dataset import Dataset
+from slrlab.simulation.dataset import Dataset, Tables
 from slrlab.simulation.objective import chunks_of
 from slrlab.simulation.output_channel import PlaceModel
 
 PRECISIONS = ("ratio", "norm", "divergence")
-Tables: TypeAlias = list[tuple[npt.NDArray[Any], npt.NDArray[Any]]]
 _RUNAWAY = 1e3  # |ŵ|²/D of an estimate that has left the posterior's reach
 _ROUNDING = 16.0  # labels are fitted no closer than this many roundings of a token
 
@@ -82,7 +79,7 @@ def iterate(
     data: Dataset, task: Task, *, damping: float = 0.0, precision: str = "ratio"
 ) -> Iterator[AmpState]:
     """Yield the state after each iteration; an unsound one is the last."""
-    tables, state = length_tables(data), AmpState.start(data)
+    tables, state = data.by_length(), AmpState.start(data)
     while state.sound:
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             state = _step(data, task, tables, state, damping, precision)
@@ -90,15 +87,6 @@ def iterate(
         yield state
         if not sound:
             return
-
-
-def length_tables(data: Dataset) -> Tables:
-    """Return, for each length, its sequences and the rows of their tokens as a table."""
-    lengths, found = data.lengths, []
-    for length in np.unique(lengths):
-        same = np.flatnonzero(lengths == length)
-        found.append((same, data.offsets[same, None] + np.arange(length)))
-    return found
 
 
 def _step(

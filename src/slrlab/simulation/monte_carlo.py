@@ -17,7 +17,7 @@ from slrlab.model.lengths import FloatArray
 from slrlab.model.order_parameters import OrderParameters
 from slrlab.model.tasks import Task
 from slrlab.simulation.dataset import Teacher
-from slrlab.simulation.erm import fresh_risk, mean_and_error
+from slrlab.simulation.erm import fresh_risk
 from slrlab.simulation.objective import Weights
 
 _BATCH = 1 << 21  # scores held at a time
@@ -96,7 +96,7 @@ def finite_dimension_risk(
         weights = Weights(k, v, chosen.bias or 0.0)
         found = fresh_risk(task, chosen, weights, teacher, samples=count, seed=own)
         risks.append(found.value)
-    return mean_and_error(risks)
+    return Estimate.of(risks)
 
 
 def _lengths(

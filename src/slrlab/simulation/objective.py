@@ -62,8 +62,7 @@ def token_weights(
     chi, z = project(data.tokens, k, v, chunks_of(data))
     shown = activation.with_bias(weights.bias)
     sigma = np.empty(z.size)
-    for length in np.unique(data.lengths):
-        rows = data.offsets[:-1][data.lengths == length, None] + np.arange(length)
+    for _, rows in data.by_length():
         sigma[rows] = shown.weights(chi[rows])
     return sigma, z
 

@@ -152,7 +152,7 @@ def online_sgd(
 
     def measure(weights: Weights) -> Estimate:
         squares = (test.labels - predict(test, chosen, weights)) ** 2
-        return Estimate(float(squares.mean()), float(squares.std(ddof=1)) / math.sqrt(tests))
+        return Estimate.of(squares)
 
     path = Recorder(test.teacher, width, total=total, record=record, measure=measure, report=report)
     status = _follow(walk, _fresh(task, test.teacher, seed, size, total), path)

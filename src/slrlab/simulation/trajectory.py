@@ -128,11 +128,6 @@ class Recorder:
         self._rows: list[tuple[float, ...]] = []
         self._weights = Weights(unknown, unknown)
 
-    @property
-    def last(self) -> int:
-        """The last step kept, -1 before the first."""
-        return self._steps[-1] if self._steps else -1
-
     def keep(self, step: int, weights: Weights) -> None:
         """Add a point to the path."""
         loss = self._measure(weights)

@@ -23,7 +23,7 @@ from slrlab.model.order_parameters import OrderParameters
 from slrlab.model.tasks import Task, TiltedTask
 from slrlab.theory.bayes_risk import BayesRisk, bayes_risk
 from slrlab.theory.moments import AttentionMoments, attention_moments
-from slrlab.theory.search import best_keys, is_softmax
+from slrlab.theory.search import best_keys
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -112,9 +112,7 @@ def minimal_risk(
     >>> print(f"{result.risk:.10f} at m_k = {result.m_k:.6f}")
     0.3524232689 at m_k = 1.414214
     """
-    chosen = checked(task, activation, tolerance)
-    if is_softmax(chosen) and chosen.bias is None:
-        chosen = chosen.with_bias(0.0)  # a shift of all scores changes nothing
+    chosen = checked(task, activation, tolerance).without_idle_bias()
     bayes = bayes_risk(task)
     limit = _exact_limit(task, chosen, bayes)
     if limit is not None:
@@ -270,13 +268,13 @@ def _exact_limit(task: Task, activation: Activation, bayes: BayesRisk) -> Popula
     certain = AttentionMoments(1.0, 0.0, 0.0)
     if not math.isinf(task.signal):
         scale, known = task.posterior_scale, bayes.status is Status.LIMIT
-        if not (is_softmax(activation) and known and scale is not None and task.length.longest > 1):
+        if not (activation.is_softmax and known and scale is not None and task.length.longest > 1):
             return None
         # the Bayes risk is below the smallest double, and softmax has it
         return _result(
             task, activation, bayes, (scale, 1.0, 0.0, 0.0), certain, 0.0, 0.0, Status.LIMIT
         )
-    posterior = is_softmax(activation) and task.posterior_scale == math.inf
+    posterior = activation.is_softmax and task.posterior_scale == math.inf
     if not (posterior or (isinstance(task, TiltedTask) and activation.unbounded_contrast)):
         return None
     fixed = activation if activation.bias is not None else activation.with_bias(0.0)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slrlab._result import Status
-from slrlab.model.activations import Activation, Normalised, Projection
+from slrlab.model.activations import Activation, Projection
 from slrlab.model.lengths import FloatArray
 from slrlab.model.tasks import Task
 from slrlab.numerics.minimise import Minimum, newton_minimum
@@ -40,15 +40,6 @@ class KeySearch:
     remaining: float = 0.0
 
 
-def is_softmax(activation: Activation) -> bool:
-    """Whether the weights are ``softmax(χ)``: only a shift-invariant exponential is."""
-    return (
-        isinstance(activation, Normalised)
-        and activation.exponential == "everywhere"
-        and activation.sink == 0.0
-    )
-
-
 def best_keys(task: Task, activation: Activation) -> KeySearch:
     """Return the keys of least risk for a task with a finite or hard-selection signal."""
 
@@ -61,7 +52,7 @@ def best_keys(task: Task, activation: Activation) -> KeySearch:
 
     largest = max(_LARGEST_SCALE, 2.0 * task.steepness if math.isfinite(task.signal) else 0.0)
     starts: list[tuple[float, float | None]]
-    if is_softmax(activation) and task.posterior_scale is not None:
+    if activation.is_softmax and task.posterior_scale is not None:
         starts = [(task.posterior_scale, None)]  # Prop. 4.2: the posterior itself
     else:
         starts = _valleys(activation, largest, objective)

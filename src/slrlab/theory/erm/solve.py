@@ -26,7 +26,6 @@ from slrlab.theory.erm.measure import Solution, branch_of, measure, no_solution
 from slrlab.theory.erm.overlaps import Overlaps
 from slrlab.theory.erm.problem import Problem
 from slrlab.theory.erm.result import ErmBranch, ErmTheory
-from slrlab.theory.search import is_softmax
 
 COARSE, FINE, FINEST = 9, 11, 17  # log2 of the size of a block
 _TOLERANCE, _JUMPY = 1e-6, 2e-5
@@ -112,9 +111,7 @@ def checked(task: Task, activation: Activation | str, alpha: float, tolerance: f
         raise ValueError("signal must be finite for this task at finite alpha, got inf")
     if task.length.longest > _LONGEST:
         raise ValueError(f"length must be at most {_LONGEST} at finite alpha, got {task.length}")
-    if is_softmax(chosen) and chosen.bias is None:
-        return chosen.with_bias(0.0)  # a shift of all scores changes nothing
-    return chosen
+    return chosen.without_idle_bias()
 
 
 class Solver:

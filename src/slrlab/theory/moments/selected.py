@@ -179,7 +179,7 @@ def _selected_first(
 ) -> tuple[float, float]:
     """Return ``E[σ_ε]`` and ``E[1−σ_ε]``; ``ends`` bound ``log t``."""
     scale = task.posterior_scale
-    pure = activation.exponential == "everywhere" and activation.sink == 0.0 and R_k == 0.0
+    pure = activation.is_softmax and R_k == 0.0
     if pure and scale is not None and math.isfinite(scale) and m_k > 0.0 and max(scale, m_k) >= 2:
         generating = task.length.generating
         if m_k > scale:  # the two factors play symmetric parts: measure from the steeper one
@@ -198,8 +198,7 @@ def _selected_first(
         if fine_t
         else laplace_grid(activation, task, width, resolution)
     )
-    smooth = activation.exponential == "everywhere" and activation.sink == 0.0
-    coarse = 0.0 if smooth else _bucket(width)
+    coarse = 0.0 if activation.is_softmax else _bucket(width)
     x, kernel = _kernel(task, _bucket(abs(m_k)), coarse if fine_t else math.inf, resolution)
     noise, jitter = jitter_nodes(R_k, resolution)
     u, weights = grid.nodes(ends)

@@ -1,4 +1,4 @@
-"""How much memory is free, and refusing work that would not fit. Knows nothing about attention."""
+"""What this machine has to offer: memory and cores. Knows nothing about attention."""
 
 from __future__ import annotations
 
@@ -41,6 +41,14 @@ def _reclaimable(stat: Path) -> int:
         return int(pairs.get("inactive_file", 0))
     except (OSError, ValueError):
         return 0
+
+
+def cores() -> int:
+    """Return how many threads may work: one where processes share the cores."""
+    given = os.environ.get("NUMBA_NUM_THREADS", "")
+    if given.isdecimal() and int(given) > 0:
+        return int(given)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def allowed_memory() -> int:
