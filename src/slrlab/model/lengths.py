@@ -149,45 +149,40 @@ class LengthLaw:
         """Longest possible sequence."""
         return max(self.lengths)
 
-    def generating(self, log_z: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return ``G, G', G''`` of ``G(z) = E z^(L-1)`` at ``z = exp(log_z) <= 1``.
+    def generating(self, log_z: FloatArray, order: int = 2) -> tuple[FloatArray, ...]:
+        """Return ``G`` of ``G(z) = E z^(L-1)`` and ``order`` derivatives at ``z = e^log_z <= 1``.
 
         Powers are taken in the log domain: at ``L = 10⁶`` the factor ``z^(L-1)`` needs
         ``log z`` to full relative accuracy, which ``z`` itself cannot hold.
         """
         if len(self.lengths) > 8 and self.longest < 4 * len(self.lengths):
-            return self._horner(log_z)
+            return self._horner(log_z, order)
         z = np.exp(log_z)
-        g0, g1, g2 = np.zeros((3, *log_z.shape))
+        found = np.zeros((order + 1, *log_z.shape))
         for length, weight in zip(self.lengths, self.probabilities, strict=True):
             n = length - 1
-            if n >= 2:
-                power = weight * (np.exp((n - 2) * log_z) if n > 4 else z ** (n - 2))
-                g2 += n * (n - 1) * power
-                power *= z
-                g1 += n * power
-                power *= z
-                g0 += power
-            else:  # L = 1 is the constant 1, L = 2 the identity
-                g1 += weight * n
-                g0 += weight * z if n else weight
-        return g0, g1, g2
+            first = min(n, order)  # higher derivatives of z^n vanish
+            power = weight * (np.exp((n - first) * log_z) if n > 4 else z ** (n - first))
+            for d in range(first, -1, -1):
+                found[d] += math.perm(n, d) * power
+                if d:
+                    power = power * z
+        return tuple(found)
 
-    def _horner(self, log_z: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Evaluate the polynomial and two derivatives: a few flops a length, no exponentials."""
+    def _horner(self, log_z: FloatArray, order: int) -> tuple[FloatArray, ...]:
+        """Evaluate the polynomial and its derivatives: a few flops a length, no exponentials."""
         z = np.exp(log_z)
         lengths, weights = self._arrays
         coefficients = np.zeros(self.longest)
         coefficients[lengths.astype(int) - 1] = weights
-        g0, g1, g2 = np.zeros((3, *z.shape))
+        found = np.zeros((order + 1, *z.shape))
         for c in coefficients[::-1]:
-            g2 *= z
-            g2 += g1
-            g1 *= z
-            g1 += g0
-            g0 *= z
-            g0 += c
-        return g0, g1, 2.0 * g2
+            for d in range(order, 0, -1):
+                found[d] *= z
+                found[d] += found[d - 1]
+            found[0] *= z
+            found[0] += c
+        return tuple(math.factorial(d) * row for d, row in enumerate(found))
 
     def sample(self, rng: np.random.Generator, size: int) -> npt.NDArray[np.int64]:
         """Draw ``size`` lengths."""
@@ -208,13 +203,14 @@ class LengthLaw:
 class GeometricLaw(LengthLaw):
     """``P(L) = p(1−p)^(L−1)``, whose generating function needs no sum."""
 
-    def generating(self, log_z: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def generating(self, log_z: FloatArray, order: int = 2) -> tuple[FloatArray, ...]:
         p = self.probabilities[0]
         q = 1.0 - p
         below = 1.0 / (p - q * np.expm1(log_z))  # 1/(1 − qz) without cancellation at z = 1
-        g0 = p * below
-        g1 = g0 * (q * below)
-        return g0, g1, 2.0 * g1 * (q * below)
+        found = [p * below]
+        for d in range(1, order + 1):
+            found.append(d * found[-1] * (q * below))
+        return tuple(found)
 
 
 def _whole(value: Any, given: Any) -> int:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import astuple, dataclass
+
+import numpy as np
 
 from slrlab import _checks
 from slrlab.model.lengths import FloatArray
@@ -83,6 +86,48 @@ class FullOrderParameters:
             (v, v),
         )
         return cls(*(float(left @ right) / k.size for left, right in pairs))
+
+    @property
+    def residuals(self) -> tuple[float, float, float]:
+        """``R_kk, R_kv, R_vv``: what is left of ``q`` beyond the span of the teachers.
+
+        >>> FullOrderParameters(1.0, 0.0, 0.5, 1.0, 2.0, 0.5, 1.5).residuals
+        (1.0, 0.0, 0.25)
+        """
+        return (
+            self.q_kk - self.m_kk**2 - self.m_kv**2,
+            self.q_kv - self.m_kk * self.m_vk - self.m_kv * self.m_vv,
+            self.q_vv - self.m_vk**2 - self.m_vv**2,
+        )
+
+    def vectors(self) -> tuple[FloatArray, FloatArray]:
+        """Return ``k`` and ``v`` in R⁴ on the basis (k*, v*, two free directions).
+
+        Any pair of vectors with these overlaps has the same risk and the same flow; this one puts
+        what is free of ``k`` on the third direction.
+
+        Raises
+        ------
+        ValueError
+            If an overlap is not finite or no vectors have these overlaps.
+
+        >>> FullOrderParameters(1.0, 0.0, 0.0, 1.0, 1.25, 0.5, 2.0).vectors()[1].tolist()
+        [0.0, 1.0, 1.0, 0.0]
+        """
+        given = np.array(astuple(self), dtype=float)
+        if not np.isfinite(given).all():
+            raise ValueError(f"order must hold finite numbers, got {self}")
+        R_kk, R_kv, R_vv = self.residuals
+        slack = 1e-12 * (1.0 + float(np.abs(given).max()) ** 2)
+        if min(R_kk, R_vv) < -slack or R_kv**2 > max(R_kk, 0.0) * max(R_vv, 0.0) + slack:
+            raise ValueError(
+                f"order must have residuals R_kk, R_kv, R_vv of a covariance, got {self.residuals}"
+            )
+        first = math.sqrt(max(R_kk, 0.0))
+        along = R_kv / first if first > 0.0 else 0.0
+        across = math.sqrt(max(R_vv - along**2, 0.0))
+        k, v = (self.m_kk, self.m_kv, first, 0.0), (self.m_vk, self.m_vv, along, across)
+        return np.array(k), np.array(v)
 
     @property
     def on_manifold(self) -> OrderParameters:

@@ -14,13 +14,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
-Generating: TypeAlias = Callable[[FloatArray], tuple[FloatArray, FloatArray, FloatArray]]
+Generating: TypeAlias = Callable[[FloatArray], tuple[FloatArray, ...]]
 
 STEP = 0.3  # in u: error e^{−π²/STEP} ~ 5e-15, the edge of the strip being π/2
 _CHUNK = 1 << 20  # entries of one block of the (u, node) matrix: stays in cache
@@ -31,12 +32,20 @@ _TURN = 3.0  # u beyond which tφ ~ 1 means φ in its exponential tail
 
 @dataclass(frozen=True)
 class TokenFactors:
-    """``E[Tʲ e^{−T}]``, ``T = tφ``, for one token law, on a grid of ``u = log t``."""
+    """``E[Tʲ e^{−T}]``, ``T = tφ``, for one token law, on a grid of ``u = log t``.
+
+    ``missing`` is ``E[1 − e^{−T}]`` without cancellation.
+    """
 
     zero: FloatArray
+    missing: FloatArray
     one: FloatArray
     two: FloatArray
-    log_zero: FloatArray
+
+    @cached_property
+    def log_zero(self) -> FloatArray:
+        """``log E[e^{−T}]`` to full accuracy."""
+        return log_expectation(self.zero, self.missing)
 
 
 @dataclass(frozen=True)
@@ -86,9 +95,9 @@ def token_factors(u: FloatArray, log_phi: FloatArray, *laws: FloatArray) -> list
     return [
         TokenFactors(
             zero=sums[0, :, i],
+            missing=sums[3, :, i],
             one=sums[1, :, i],
             two=sums[2, :, i],
-            log_zero=log_expectation(sums[0, :, i], sums[3, :, i]),
         )
         for i in range(len(laws))
     ]
@@ -196,7 +205,20 @@ def independent_moments(
     grid
         How ``u`` is discretised.
     """
+    if not np.isfinite(log_phi).any():  # φ vanishes: 0/0 counts as no weight at all
+        return SimplexMoments(0.0, 0.0, 1.0, 1.0, 0.0)
+    rows = _independent_rows(generating, sink)
+    u, weights = grid.nodes(window(rows, log_phi, relevant, others))
+    sums = rows(u, log_phi, relevant, others) @ weights
+    if sink == 0.0:  # all φ = 0 leaves no weight at all, which 1/S = ∫e^{−tS}dt does not see
+        sums[2:4] += (
+            vanishing(log_phi, relevant)
+            * generating(np.log(np.maximum(np.array([vanishing(log_phi, others)]), 1e-290)))[0]
+        )
+    return SimplexMoments(*(float(value) for value in sums))
 
+
+def _independent_rows(generating: Generating, sink: float) -> Callable[..., FloatArray]:
     def rows(u: FloatArray, nodes: FloatArray, *laws: FloatArray) -> FloatArray:
         rel, oth = token_factors(u, nodes, *laws)
         g0, g1, g2 = generating(oth.log_zero)
@@ -208,17 +230,18 @@ def independent_moments(
         square = off + rel.zero * (oth.one**2 * g2 + t_sink * (2.0 * oth.one * g1 + t_sink * g0))
         return mute * np.stack([target, rel.two * g0, shortfall, square, off])
 
-    if not np.isfinite(log_phi).any():  # φ vanishes: 0/0 counts as no weight at all
-        return SimplexMoments(0.0, 0.0, 1.0, 1.0, 0.0)
-    ends = window(rows, log_phi, relevant, others)
-    u, weights = grid.nodes(ends)
-    sums = rows(u, log_phi, relevant, others) @ weights
-    if sink == 0.0:  # all φ = 0 leaves no weight at all, which 1/S = ∫e^{−tS}dt does not see
-        sums[2:4] += (
-            vanishing(log_phi, relevant)
-            * generating(np.log(np.maximum(np.array([vanishing(log_phi, others)]), 1e-290)))[0]
-        )
-    return SimplexMoments(*(float(value) for value in sums))
+    return rows
+
+
+def independent_window(
+    log_phi: FloatArray,
+    relevant: FloatArray,
+    others: FloatArray,
+    generating: Generating,
+    sink: float = 0.0,
+) -> FloatArray:
+    """Return the interval of ``u`` that carries the moments of independent tokens."""
+    return window(_independent_rows(generating, sink), log_phi, relevant, others)
 
 
 def vanishing(log_phi: FloatArray, law: FloatArray) -> float:

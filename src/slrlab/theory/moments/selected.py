@@ -76,9 +76,16 @@ def _selected_density(
     return x, law * density
 
 
+def selected_density(
+    task: SelectionTask, sharpness: float, resolution: float = 1.0
+) -> tuple[FloatArray, FloatArray]:
+    """Return nodes for ``χ*`` that resolve ``1/sharpness``, and the selected token's law there."""
+    return _selected_density(task, _bucket(sharpness), resolution)
+
+
 def selected_score_mean(task: SelectionTask) -> float:
     """Return ``μ̄ = E[χ*_ε]``, averaged over the length (infinite signal: mean of the maximum)."""
-    x, selected = _selected_density(task, _bucket(1.0), 1.35)
+    x, selected = selected_density(task, 1.0, 1.35)
     return float(selected @ x)
 
 
@@ -109,7 +116,7 @@ def elementwise_selected(
     task: SelectionTask, activation: Elementwise, m_k: float, R_k: float, resolution: float
 ) -> AttentionMoments:
     """Return the moments of an elementwise activation where the place is selected."""
-    x, selected = _selected_density(task, _bucket(abs(m_k)), resolution)
+    x, selected = selected_density(task, abs(m_k), resolution)
     noise, jitter = jitter_nodes(R_k, resolution)
     sigma = activation.weights(m_k * x[:, None] + noise)
     target = float(selected @ sigma @ jitter)
@@ -188,6 +195,25 @@ def _selected_first(
         x, step = key_nodes(task, scale, resolution)
         u, weights = selection_grid(task, x, gauss_weights(x, step), resolution)
         return aligned_exponential_moments(scale, m_k, generating, u, weights, resolution)
+    x, kernel, u, weights = selection_rule(task, activation, (m_k, R_k), ends, resolution)
+    noise, jitter = jitter_nodes(R_k, resolution)
+    log_phi = activation.log_phi(m_k * x[:, None] + noise)
+    decay = decay_matrices(u, log_phi, jitter)
+    t_sink = activation.sink * np.exp(u) if activation.sink > 0.0 else 0.0
+    generating = task.length.generating
+    return selection_first_moments(kernel, decay, weights, generating, t_sink, check=check)
+
+
+def selection_rule(
+    task: SelectionTask,
+    activation: Normalised,
+    keys: tuple[float, float],
+    ends: FloatArray,
+    resolution: float,
+) -> tuple[FloatArray, SelectionKernel, FloatArray, FloatArray]:
+    """Return token nodes, the selection kernel on them, and nodes and weights in ``log t``."""
+    m_k, R_k = keys
+    scale = task.posterior_scale
     # the integrand has a ridge where both Laplace variables point at the same score: it is
     # enough that one of the two grids resolves it, so the flatter factor gets the fine grid
     width = math.hypot(m_k, math.sqrt(R_k))
@@ -200,15 +226,10 @@ def _selected_first(
     )
     coarse = 0.0 if activation.is_softmax else _bucket(width)
     x, kernel = _kernel(task, _bucket(abs(m_k)), coarse if fine_t else math.inf, resolution)
-    noise, jitter = jitter_nodes(R_k, resolution)
     u, weights = grid.nodes(ends)
     if max(x.size, kernel.weights.size) * u.size > _MOST_ENTRIES:
         raise ComputationError(
             f"{activation.name} at signal {task.signal:g} and m_k {m_k:.4g} needs a grid of "
             f"{kernel.weights.size} by {u.size} points, too large for memory"
         )
-    log_phi = activation.log_phi(m_k * x[:, None] + noise)
-    decay = decay_matrices(u, log_phi, jitter)
-    t_sink = activation.sink * np.exp(u) if activation.sink > 0.0 else 0.0
-    generating = task.length.generating
-    return selection_first_moments(kernel, decay, weights, generating, t_sink, check=check)
+    return x, kernel, u, weights

@@ -1,0 +1,102 @@
+r"""Laws of one token's score with the weights that turn expectations into derivatives.
+
+A score is ``χ = m χ* + √S u`` with ``u`` a standard normal. For any function ``F`` of the score,
+integration by parts gives ``E[χ*ᵃ F⁽ⁿ⁾(χ)] = E[χ*ᵃ F(χ) He_n(u)]/S^{n/2}``: derivatives of the
+activation are never needed, and those in ``m`` and ``S`` are entries of the same table,
+
+    ∂_m E[χ*ᵃ F⁽ⁿ⁾] = E[χ*ᵃ⁺¹ F⁽ⁿ⁺¹⁾],      ∂_S E[χ*ᵃ F⁽ⁿ⁾] = ½ E[χ*ᵃ F⁽ⁿ⁺²⁾].
+
+This module knows laws of scores, not activations or risks.
+"""
+
+# notation: docs/notation.md, "Landscape"
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.polynomial import hermite_e
+
+from slrlab.model.lengths import FloatArray
+from slrlab.theory.moments.nodes import NODE_STEP, jitter_nodes
+
+ORDER = 4  # of the highest a + n that a risk and its gradient need
+PAIRS = tuple((a, n) for a in range(ORDER) for n in range(ORDER + 1 - a))
+# below this spread derivatives across it would be lost to rounding; a score within 1e-5 of another
+# changes a smooth risk by 1e-10
+_LEAST_SPREAD = 1e-5
+
+
+@dataclass(frozen=True)
+class TokenLaws:
+    """Nodes of the score and, for relevant and other tokens, one row of weights for each pair.
+
+    The sum of ``relevant[i] * F(scores)`` is ``E[χ*ᵃ F⁽ⁿ⁾(χ)]`` with ``(a, n) = PAIRS[i]``.
+    """
+
+    scores: FloatArray
+    relevant: FloatArray
+    others: FloatArray
+
+
+def hermite(u: FloatArray, count: int) -> FloatArray:
+    """Return the rows ``He_0(u) … He_{count-1}(u)``."""
+    return np.asarray(hermite_e.hermeval(u, np.eye(count)))
+
+
+def gaussian_laws(
+    shift: float, m: float, spread: float, edge: float, resolution: float
+) -> TokenLaws:
+    """Return the laws where ``χ*`` is ``N(shift, 1)`` for the relevant token, ``N(0, 1)`` else.
+
+    Then the score is Gaussian too, and given the score the average of ``He_b(χ*−shift) He_n(u)``
+    is ``m^b s^n τ^{−b−n} He_{b+n}`` of the standardised score, ``τ² = m² + s²``: the score alone
+    is integrated over.
+    """
+    tau = max(math.hypot(m, spread), _LEAST_SPREAD)
+    step = tau * NODE_STEP / (max(tau, 0.5) * resolution)
+    low, high = min(0.0, m * shift) - edge * tau, max(0.0, m * shift) + edge * tau
+    scores = np.arange(low, high + step, step)
+    laws = []
+    for mean in (shift, 0.0):
+        g = (scores - m * mean) / tau
+        density = np.exp(-(g**2) / 2.0) * (step / (tau * math.sqrt(2.0 * math.pi)))
+        slopes = density * hermite(g, ORDER + 1) / tau ** np.arange(ORDER + 1)[:, None]
+        scale = m ** np.arange(ORDER)
+        rows = [(scale[: a + 1] * _powers(mean, a)) @ slopes[n : n + a + 1] for a, n in PAIRS]
+        laws.append(np.stack(rows))
+    kept = (laws[0][0] > 0.0) | (laws[1][0] > 0.0)  # a huge signal leaves an empty gap
+    return TokenLaws(scores[kept], laws[0][:, kept], laws[1][:, kept])
+
+
+@lru_cache(maxsize=64)
+def _powers(mean: float, a: int) -> FloatArray:
+    """Return the coefficients of ``(mean + x)^a`` in ``He_b(x)``."""
+    return np.asarray(hermite_e.poly2herme(np.polynomial.polynomial.polypow([mean, 1.0], a)))
+
+
+def product_laws(
+    x: FloatArray,
+    relevant: FloatArray,
+    others: FloatArray,
+    m: float,
+    spread: float,
+    resolution: float,
+) -> TokenLaws:
+    """Return the laws for any law of ``χ*`` given by weights on nodes ``x``."""
+    u, slopes = jitter_slopes(spread, resolution)
+    scores = (m * x[:, None] + u).ravel()
+    laws = [
+        np.stack([np.outer(law * x**a, slopes[n]).ravel() for a, n in PAIRS])
+        for law in (relevant, others)
+    ]
+    return TokenLaws(scores, laws[0], laws[1])
+
+
+def jitter_slopes(spread: float, resolution: float) -> tuple[FloatArray, FloatArray]:
+    """Return nodes of ``s·u`` and rows of weights that sum to ``E[F⁽ⁿ⁾]``, ``n`` up to `ORDER`."""
+    s = max(spread, _LEAST_SPREAD)
+    noise, weights = jitter_nodes(s**2, resolution)
+    return noise, weights * hermite(noise / s, ORDER + 1) / s ** np.arange(ORDER + 1)[:, None]

@@ -1,0 +1,277 @@
+r"""The seven functions of two numbers that fix the risk of attention everywhere, on M and off it.
+
+With ``χ = m χ* + √S u`` and everything else integrated out, the risk at any order parameters is
+
+    E = Δ² + 1 − 2 m_vv A + (q_vv − m_vk²) B − 2 m_kv m_vk P + m_vk² X
+        + 2 m_vk g Y − 2 m_kv g Q + g² U,
+
+``m = m_kk``, ``S = q_kk − m_kk²``, ``g = q_kv − m_kk m_vk``; ``A … U`` depend on ``(m, S)`` and
+the bias alone. ``A, B`` are those of the population theory; the others vanish from ``E`` on M:
+
+    P = E Σ_ℓ ∂_ε(χ*_ℓ σ_ℓ),    Q = E Σ_ℓ ∂_ε∂_ℓ σ_ℓ,    X = E (Σ χ*σ)²,
+    Y = E Σ_ℓℓ' ∂_ℓ'(χ*_ℓ σ_ℓ σ_ℓ'),    U = E Σ_ℓℓ' ∂_ℓ∂_ℓ'(σ_ℓ σ_ℓ').
+
+Each is an integral over Laplace variables of products of one-token expectations
+(`slrlab.numerics.simplex`), at a cost that does not grow with the length. This module computes
+them with their derivatives; it knows nothing about values or flows.
+"""
+
+# notation: docs/notation.md, "Landscape"
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+
+import numpy as np
+
+from slrlab.model.activations import Activation, Elementwise, Normalised
+from slrlab.model.lengths import FloatArray, LengthLaw
+from slrlab.model.tasks import SelectionTask, Task, TiltedTask
+from slrlab.numerics.jet import Jet
+from slrlab.numerics.simplex import (
+    TokenFactors,
+    exchangeable_window,
+    independent_window,
+    token_factors,
+)
+from slrlab.theory.landscape.laws import (
+    PAIRS,
+    TokenLaws,
+    gaussian_laws,
+    jitter_slopes,
+    product_laws,
+)
+from slrlab.theory.moments.nodes import edge, laplace_grid, tilted_nodes
+from slrlab.theory.moments.selected import selected_density, selection_rule
+
+_PLACE = {pair: i for i, pair in enumerate(PAIRS)}
+Entries = Callable[[int, int, int], FloatArray]  # E[χ*ᵃ F_j⁽ⁿ⁾] for (j, a, n)
+Moments = dict[str, FloatArray]
+
+
+@dataclass(frozen=True)
+class LandscapeMoments:
+    """``A, B, P, Q, X, Y, U``: each an array of value and derivatives in ``m``, ``S``, bias."""
+
+    A: FloatArray
+    B: FloatArray
+    P: FloatArray
+    Q: FloatArray
+    X: FloatArray
+    Y: FloatArray
+    U: FloatArray
+
+
+def landscape_moments(
+    task: Task, activation: Activation, m: float, S: float, *, resolution: float = 1.0
+) -> LandscapeMoments:
+    """Return the moments for an elementwise or normalised activation.
+
+    Raises
+    ------
+    TypeError
+        If the activation couples its tokens through a threshold: those are sampled.
+    """
+    if not isinstance(activation, Elementwise | Normalised):
+        raise TypeError(
+            f"activation must be Elementwise or Normalised, got {type(activation).__name__}"
+        )
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        # a map that overflows gives moments that are not finite, and a status that says so
+        if isinstance(task, TiltedTask):
+            factors = _independent(task, activation, (m, S), resolution)
+            return LandscapeMoments(**_first(factors), **_second(factors))
+        if not isinstance(task, SelectionTask):
+            raise TypeError(
+                f"task must be a TiltedTask or a SelectionTask, got {type(task).__name__}"
+            )
+        # sums over all tokens do not ask which was selected
+        factors = _independent(task, activation, (m, S), resolution)
+        selected = _selected(task, activation, (m, S), resolution)
+        return LandscapeMoments(**_first(selected), **_second(factors))
+
+
+@dataclass(frozen=True)
+class _Factors:
+    """One-token expectations on a grid of Laplace variables, and how to integrate over it.
+
+    ``F_j = φʲ`` for elementwise activations, ``(tφ)ʲ e^{−tφ}`` for normalised ones; ``lengths``
+    are ``E (L−1)…(L−i) z^{L−1−i}`` at the ``z`` of the other tokens.
+    """
+
+    relevant: Entries
+    others: Entries
+    lengths: tuple[Jet, ...]
+    weights: FloatArray
+
+    def integrate(self, jet: Jet) -> FloatArray:
+        """Return value and derivatives of an integral."""
+        return np.asarray((jet.parts * self.weights).reshape(len(jet.parts), -1).sum(axis=1))
+
+
+def _jets(entries: Entries) -> Callable[[int, int, int], Jet]:
+    """Return entries with their derivatives in ``m``, ``S`` and the bias."""
+
+    @cache
+    def jet(j: int, a: int, n: int) -> Jet:
+        across = 0.5 * entries(j, a, n + 2)
+        return Jet(
+            np.stack([entries(j, a, n), entries(j, a + 1, n + 1), across, entries(j, a, n + 1)])
+        )
+
+    return jet
+
+
+def _first(factors: _Factors) -> Moments:
+    """Return the moments that ask for the place."""
+    r, o = _jets(factors.relevant), _jets(factors.others)
+    alone, pair = factors.lengths[:2]
+    pull = r(0, 0, 1) * pair  # the relevant score moves the weights of the others
+    found = {
+        "A": r(1, 0, 0) * alone,
+        "P": r(1, 1, 1) * alone + pull * o(1, 1, 0),
+        "Q": r(1, 0, 2) * alone + pull * o(1, 0, 1),
+    }
+    return {name: factors.integrate(jet) for name, jet in found.items()}
+
+
+def _second(factors: _Factors) -> Moments:
+    """Return the moments that sum over all pairs of tokens."""
+    r, o = _jets(factors.relevant), _jets(factors.others)
+    alone, pair, triple = factors.lengths
+    idle = r(0, 0, 0)
+    first, second = idle * pair, idle * triple
+    found = {
+        "B": r(2, 0, 0) * alone + o(2, 0, 0) * first,
+        "X": r(2, 2, 0) * alone
+        + o(2, 2, 0) * first
+        + 2.0 * (r(1, 1, 0) * o(1, 1, 0) * pair)
+        + o(1, 1, 0) * o(1, 1, 0) * second,
+        "Y": r(2, 1, 1) * alone
+        + o(2, 1, 1) * first
+        + (r(1, 1, 0) * o(1, 0, 1) + r(1, 0, 1) * o(1, 1, 0)) * pair
+        + o(1, 1, 0) * o(1, 0, 1) * second,
+        "U": r(2, 0, 2) * alone
+        + o(2, 0, 2) * first
+        + 2.0 * (r(1, 0, 1) * o(1, 0, 1) * pair)
+        + o(1, 0, 1) * o(1, 0, 1) * second,
+    }
+    return {name: factors.integrate(jet) for name, jet in found.items()}
+
+
+def _independent(
+    task: Task, activation: Elementwise | Normalised, keys: tuple[float, float], resolution: float
+) -> _Factors:
+    """Return the factors of independent tokens (selection tasks: all alike)."""
+    m, spread = keys[0], math.sqrt(keys[1])
+    shift = task.gaussian_shift if isinstance(task, TiltedTask) else 0.0
+    if shift is not None:
+        laws = gaussian_laws(shift, m, spread, edge(task), resolution)
+    else:
+        assert isinstance(task, TiltedTask)
+        nodes = tilted_nodes(task, abs(m), resolution)
+        laws = product_laws(*nodes, m, spread, resolution)
+    if isinstance(activation, Elementwise):
+        return _elementwise(task.length, activation, laws)
+    width = math.hypot(m, spread)
+    log_phi = activation.log_phi(laws.scores)
+    generating = task.length.generating
+    ends = independent_window(
+        log_phi, laws.relevant[0], laws.others[0], generating, activation.sink
+    )
+    u, weights = laplace_grid(activation, task, width, resolution).nodes(ends)
+    found = token_factors(u, log_phi, *laws.relevant, *laws.others)
+    relevant, others = found[: len(PAIRS)], found[len(PAIRS) :]
+    lengths = _lengths(_jets(_entries(others))(0, 0, 0), generating(others[0].log_zero, 3))
+    mute = np.exp(-activation.sink * np.exp(np.minimum(u, 700.0)))
+    return _Factors(_entries(relevant), _entries(others), lengths, mute * weights)
+
+
+def _entries(factors: Sequence[TokenFactors]) -> Entries:
+    def entries(j: int, a: int, n: int) -> FloatArray:
+        found = factors[_PLACE[a, n]]
+        if j == 0:  # E He_n = 0: the complement has the same average without cancellation
+            return found.zero if n == 0 else -found.missing
+        return found.one if j == 1 else found.two
+
+    return entries
+
+
+def _lengths(z: Jet, generating: Sequence[FloatArray]) -> tuple[Jet, ...]:
+    return tuple(z.through(*pair) for pair in pairwise(generating))
+
+
+def _elementwise(length: LengthLaw, activation: Elementwise, laws: TokenLaws) -> _Factors:
+    """Return the factors of an elementwise activation: no Laplace variable."""
+    sigma = activation.weights(laws.scores)
+
+    def entries(law: FloatArray) -> Entries:
+        def entry(j: int, a: int, n: int) -> FloatArray:
+            if j == 0:
+                return np.array([1.0 if (a, n) == (0, 0) else 0.0])
+            return np.array([law[_PLACE[a, n]] @ sigma**j])
+
+        return entry
+
+    relevant, others = entries(laws.relevant), entries(laws.others)
+    lengths = _lengths(_jets(others)(0, 0, 0), length.generating(np.zeros(1), 3))
+    return _Factors(relevant, others, lengths, np.ones(1))
+
+
+def _selected(
+    task: SelectionTask,
+    activation: Elementwise | Normalised,
+    keys: tuple[float, float],
+    resolution: float,
+) -> _Factors:
+    """Return the factors of the selected token and of those left."""
+    m, spread = keys[0], math.sqrt(keys[1])
+    if isinstance(activation, Elementwise):
+        x, law = selected_density(task, abs(m), resolution)
+        laws = product_laws(x, law, law, m, spread, resolution)
+        return _elementwise(task.length, activation, laws)
+    tokens = gaussian_laws(0.0, m, spread, edge(task), resolution)
+    log_phi, generating = activation.log_phi(tokens.scores), task.length.generating
+    ends = exchangeable_window(log_phi, tokens.others[0], generating, activation.sink)
+    x, kernel, u, weights = selection_rule(task, activation, keys, ends, resolution)
+    noise, slopes = jitter_slopes(spread, resolution)
+    missing, one = _decays(u, activation.log_phi(m * x[:, None] + noise), slopes)
+
+    def entries(apply: Callable[[FloatArray], FloatArray]) -> Entries:
+        @cache
+        def entry(j: int, a: int, n: int) -> FloatArray:
+            if j == 1:
+                return apply(x[:, None] ** a * one[n])
+            return apply(1.0 - missing[0] if n == 0 else x[:, None] ** a * -missing[n])
+
+        return entry
+
+    others = entries(kernel.survive)
+    absent = np.minimum(kernel.missing[:, None] + kernel.survive(missing[0]), 1.0 - 1e-16)
+    z = _jets(others)(0, 0, 0)
+    g0, g1, g2, g3 = generating(np.log1p(-absent), 3)
+    # with the selected token among them: Σ P(L) L z^(L−1) and its derivatives
+    counts = (z.value * g1 + g0, z.value * g2 + 2.0 * g1, z.value * g3 + 3.0 * g2)
+    mute = np.exp(-activation.sink * np.exp(np.minimum(u, 700.0)))
+    return _Factors(
+        entries(kernel.pick), others, _lengths(z, counts), kernel.weights[:, None] * mute * weights
+    )
+
+
+def _decays(
+    u: FloatArray, log_phi: FloatArray, slopes: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return ``E[1−e^{−T}]`` and ``E[T e^{−T}]`` with the weights of each order, per node and t."""
+    missing, one = np.empty((2, len(slopes), log_phi.shape[0], u.size))
+    rows = max(1, (1 << 19) // (log_phi.shape[1] * u.size))
+    for start in range(0, log_phi.shape[0], rows):
+        block = slice(start, start + rows)
+        t_phi = np.exp(np.minimum(log_phi[block, :, None] + u, 700.0))
+        lost = -np.expm1(-t_phi)
+        missing[:, block] = np.moveaxis(slopes @ lost, 1, 0)
+        t_phi *= 1.0 - lost
+        one[:, block] = np.moveaxis(slopes @ t_phi, 1, 0)
+    return missing, one
