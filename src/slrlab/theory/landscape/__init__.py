@@ -1,1 +1,16 @@
 """Where training goes: the risk off the manifold M, its flows and its minima."""
+
+from slrlab.theory.landscape.flow import gradient_flow
+from slrlab.theory.landscape.minima import LocalMinima, Minimum, local_minima
+from slrlab.theory.landscape.path import Flow
+from slrlab.theory.landscape.risk import RiskGradient, risk_and_gradient
+
+__all__ = [
+    "Flow",
+    "LocalMinima",
+    "Minimum",
+    "RiskGradient",
+    "gradient_flow",
+    "local_minima",
+    "risk_and_gradient",
+]
