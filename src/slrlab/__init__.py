@@ -58,9 +58,11 @@ from slrlab.theory.landscape import (
     LocalMinima,
     Minimum,
     RiskGradient,
+    TabulatedLandscape,
     gradient_flow,
     local_minima,
     risk_and_gradient,
+    tabulate,
 )
 from slrlab.theory.population import (
     PopulationRisk,
@@ -112,6 +114,7 @@ __all__ = [
     "SlrlabError",
     "SpikedSLR",
     "Status",
+    "TabulatedLandscape",
     "Task",
     "Teacher",
     "TiltedTask",
@@ -142,4 +145,5 @@ __all__ = [
     "run_amp",
     "sgd",
     "simulate_erm",
+    "tabulate",
 ]

@@ -56,6 +56,7 @@ def gradient_flow(
     times: Sequence[float] | FloatArray | None = None,
     tolerance: float = 1e-6,
     seed: int = 0,
+    landscape: Landscape | None = None,
     strict: bool = False,
     report: Report | None = None,
 ) -> Flow:
@@ -81,6 +82,8 @@ def gradient_flow(
         Stop when the length of the gradient is below.
     seed
         Seed of a random start (and of the sample of a projection).
+    landscape
+        Risk and gradient, if they were prepared for many flows (`slrlab.tabulate`).
     strict
         Raise `slrlab.ComputationError` if the flow does not converge.
     report
@@ -100,10 +103,11 @@ def gradient_flow(
     matched, risk 0.352423, converged
     """
     chosen = checked(task, activation, tolerance).without_idle_bias()
-    landscape = make_landscape(task, chosen, seed=_checks.integer(seed, "seed", low=0))
+    seed = _checks.integer(seed, "seed", low=0)
+    ground = make_landscape(task, chosen, seed=seed) if landscape is None else landscape
     k, v = start_vectors(start, size, seed)
     where = start_bias(chosen, bias)
-    path = _Path(landscape, chosen.bias is None, report, _checks.positive(time, "time"))
+    path = _Path(ground, chosen.bias is None, report, _checks.positive(time, "time"))
     kept = None if times is None else read_times(times, time)
     solution = path.solve(np.concatenate([k, v, [where]]), kept, tolerance)
     result = path.result(solution, method="gradient flow", rate=0.0, **describe(task, chosen))

@@ -50,6 +50,7 @@ from slrlab.theory.moments.selected import selected_density, selection_rule
 _PLACE = {pair: i for i, pair in enumerate(PAIRS)}
 Entries = Callable[[int, int, int], FloatArray]  # E[χ*ᵃ F_j⁽ⁿ⁾] for (j, a, n)
 Moments = dict[str, FloatArray]
+NAMES = ("A", "B", "P", "Q", "X", "Y", "U")
 
 
 @dataclass(frozen=True)

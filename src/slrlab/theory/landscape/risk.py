@@ -22,7 +22,7 @@ from slrlab.model.activations import Activation, Projection
 from slrlab.model.lengths import FloatArray, LengthLaw
 from slrlab.model.order_parameters import FullOrderParameters
 from slrlab.model.tasks import Task, TiltedTask
-from slrlab.theory.landscape.moments import LandscapeMoments, landscape_moments
+from slrlab.theory.landscape.moments import NAMES, LandscapeMoments, landscape_moments
 from slrlab.theory.population import checked
 
 SIZE = 4  # dimension of the effective problem
@@ -67,14 +67,15 @@ class QuadratureLandscape:
         if not np.isfinite([*k, *v, bias]).all():
             nan = np.full(k.size, math.nan)
             return Slope(math.nan, nan, nan, math.nan)
-        return _assemble(self.task.trivial_risk, self._moments(k, bias), k, v)
+        return assemble(self.task.trivial_risk, self.moments(k, bias), k, v)
 
     def at_best_values(self, k: FloatArray, bias: float) -> tuple[FloatArray, Slope]:
-        moments = self._moments(k, bias)
+        moments = self.moments(k, bias)
         v = best_values(moments, k)
-        return v, _assemble(self.task.trivial_risk, moments, k, v)
+        return v, assemble(self.task.trivial_risk, moments, k, v)
 
-    def _moments(self, k: FloatArray, bias: float) -> LandscapeMoments:
+    def moments(self, k: FloatArray, bias: float) -> LandscapeMoments:
+        """Return the functions of ``m_kk`` and ``q_kk − m_kk²`` at given keys."""
         here = self.activation.with_bias(bias)
         S = float(k[1:] @ k[1:])
         return landscape_moments(self.task, here, float(k[0]), S, resolution=self.resolution)
@@ -237,12 +238,11 @@ def make_landscape(
     return QuadratureLandscape(task, activation, resolution)
 
 
-def _assemble(trivial: float, moments: LandscapeMoments, k: FloatArray, v: FloatArray) -> Slope:
+def assemble(trivial: float, moments: LandscapeMoments, k: FloatArray, v: FloatArray) -> Slope:
     """Return the risk, which is quadratic in ``v``, and its gradient."""
     m_kv, m_vk, m_vv = float(k[1]), float(v[0]), float(v[1])
     g, rest = float(k[1:] @ v[1:]), float(v[1:] @ v[1:])
-    names = ("A", "B", "P", "Q", "X", "Y", "U")
-    A, B, P, Q, X, Y, U = (getattr(moments, name) for name in names)
+    A, B, P, Q, X, Y, U = (getattr(moments, name) for name in NAMES)
     # value and derivatives in m, S and the bias, at fixed v and k beyond k*
     total = -2.0 * m_vv * A + rest * B - 2.0 * m_kv * m_vk * P + m_vk**2 * X
     total = total + 2.0 * m_vk * g * Y - 2.0 * m_kv * g * Q + g**2 * U
@@ -259,9 +259,7 @@ def _assemble(trivial: float, moments: LandscapeMoments, k: FloatArray, v: Float
 def best_values(moments: LandscapeMoments, k: FloatArray) -> FloatArray:
     """Return the ``v`` of least risk for given ``k``: the risk is a quadratic function of it."""
     size = k.size
-    A, B, P, Q, X, Y, U = (
-        float(getattr(moments, name)[0]) for name in ("A", "B", "P", "Q", "X", "Y", "U")
-    )
+    A, B, P, Q, X, Y, U = (float(getattr(moments, name)[0]) for name in NAMES)
     beyond = np.array(k)
     beyond[0] = 0.0
     matrix = B * np.eye(size) + U * np.outer(beyond, beyond)
