@@ -111,16 +111,22 @@ class SampledLandscape:
 
     def __call__(self, k: FloatArray, v: FloatArray, bias: float) -> Slope:
         """Return risk and gradient: exactly the gradient of the risk of this sample."""
-        return _slope(self.blocks(k, v, bias).mean(axis=0))
+        return self.slope_and_noise(k, v, bias)[0]
 
-    def noise(self, k: FloatArray, v: FloatArray, bias: float) -> tuple[float, float, float]:
+    def noise(self, k: FloatArray, v: FloatArray, bias: float) -> FloatArray:
         """Return ``N_kk = 4E[ρ²|g|²]``, ``N_kv = 4E[ρ² g·σ]``, ``N_vv = 4E[ρ²|σ|²]``.
 
         A step ``Δk = −η ∂ρ²/∂k`` on one sequence has ``E|Δk|²/D = (η/D)·η N_kk`` as ``D → ∞``:
         the tokens are then orthogonal, of squared length ``D``; so for ``Δk·Δv`` and ``|Δv|²``.
         """
-        kk, kv, vv = self.blocks(k, v, bias)[:, 2 * SIZE + 2 :].mean(axis=0)
-        return float(kk), float(kv), float(vv)
+        return self.slope_and_noise(k, v, bias)[1]
+
+    def slope_and_noise(
+        self, k: FloatArray, v: FloatArray, bias: float
+    ) -> tuple[Slope, FloatArray]:
+        """Return both from one pass over the sample."""
+        means = self.blocks(k, v, bias).mean(axis=0)
+        return _slope(means), means[2 * SIZE + 2 :]
 
 
 def _draw_group(
