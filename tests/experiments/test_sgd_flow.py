@@ -10,9 +10,10 @@ from slrlab._result import Estimate, Status
 from slrlab.simulation.dataset import Teacher
 
 K, V = np.array([0.3, 0.1, 0.4, 0.1]), np.array([0.1, 0.3, -0.2, 0.4])
-DIM, SEEDS, TIME, STOPS = 400, 10, 1.5, 7
+DIM, SEEDS, TIME, STOPS = 500, 8, 1.0, 6
 OVERLAPS = ("m_kk", "m_kv", "m_vk", "m_vv", "q_kk", "q_kv", "q_vv")
 SPIKED, MAX = SpikedSLR(signal=3.0, length=3, noise=0.2), MaxSLR(signal=3.0, length="2,3")
+HARD = MaxSLR(signal=math.inf, length=3)
 
 
 def simulated(task, activation, rate, batch, seed):
@@ -41,21 +42,22 @@ def simulated(task, activation, rate, batch, seed):
 @pytest.mark.parametrize(
     ("task", "activation", "rate", "batch"),
     [
-        (SPIKED, "softmax", 0.05, 1),
+        (SPIKED, "softmax", 0.1, 1),
         (SPIKED, "softmax", 0.5, 1),
-        (MAX, "softmax", 0.3, 1),
-        (MAX, "softmax", 1.5, 5),
+        (HARD, "softmax", 0.3, 1),
         (SPIKED, "linear", 0.08, 1),
-        (MAX, "linear", 0.05, 1),
-        (SPIKED, "erf", 0.1, 1),
-        (SPIKED, "entmax15", 0.3, 1),
+        (MAX, "linear", 0.08, 1),
+        pytest.param(MAX, "softmax", 1.5, 5, marks=pytest.mark.slow),
+        pytest.param(SPIKED, "softmax", 0.05, 1, marks=pytest.mark.slow),
+        pytest.param(SPIKED, "erf", 0.1, 1, marks=pytest.mark.slow),
+        pytest.param(SPIKED, "entmax15", 0.3, 1, marks=pytest.mark.slow),
     ],
     ids=lambda value: getattr(value, "name", str(value)),
 )
 def test_all_overlaps_follow_the_flow(task, activation, rate, batch):
     times = np.linspace(0.0, TIME, STOPS)
     given = {"rate": rate, "batch": batch, "start": (K, V), "time": TIME, "times": times}
-    flow = sgd_flow(task, activation, samples=1 << 16, **given)
+    flow = sgd_flow(task, activation, samples=1 << 15, **given)
     paths = np.array([simulated(task, activation, rate, batch, seed) for seed in range(SEEDS)])
     for place, name in enumerate((*OVERLAPS, "bias")):
         expected = getattr(flow, name)
@@ -75,14 +77,13 @@ def test_without_its_noise_the_flow_would_be_seen_to_be_wrong():
     assert abs(q_kk.z_score(wrong.q_kk[-1])) > 10.0
 
 
-@pytest.mark.parametrize("task", [SPIKED, MAX], ids=lambda task: task.name)
-def test_both_sides_diverge_at_a_large_rate(task):
-    flow = sgd_flow(task, "linear", rate=0.4, start=(K, V), time=2.0, samples=1 << 12)
-    path = online_sgd(task, "linear", dim=DIM, rate=0.4, time=2.0, start=flow_start(), seed=1)
+def test_both_sides_diverge_at_a_large_rate():
+    flow = sgd_flow(SPIKED, "linear", rate=0.4, start=(K, V), time=2.0, samples=1 << 12)
+    path = online_sgd(SPIKED, "linear", dim=DIM, rate=0.4, time=2.0, start=same_size(), seed=1)
     assert flow.status is path.status is Status.DIVERGED
 
 
-def flow_start():
+def same_size():
     """Vectors of the size of ``K, V`` in ``DIM`` dimensions."""
     rng = np.random.default_rng(3)
     return Weights(*(np.linalg.norm(x) * rng.standard_normal(DIM) for x in (K, V)))

@@ -55,12 +55,12 @@ def test_at_rest_drift_and_noise_balance_above_the_minimum():
 def test_a_larger_rate_rests_higher_and_a_huge_one_nowhere():
     risks = []
     for rate in (0.01, 0.03, 0.1):
-        flow = sgd_flow(TASK, "linear", rate=rate, start="matched", samples=1 << 12)
+        flow = sgd_flow(TASK, "linear", rate=rate, start=START, samples=1 << 12)
         assert flow.status is Status.CONVERGED
         risks.append(flow.risk[-1])
     assert risks == sorted(risks)
     assert risks[0] == pytest.approx(flow.destination.risk, abs=0.1)
-    gone = sgd_flow(TASK, "linear", rate=1.0, start="matched", samples=1 << 12)
+    gone = sgd_flow(TASK, "linear", rate=1.0, start=START, samples=1 << 12)
     assert gone.status is Status.DIVERGED
     assert gone.destination is None
     assert gone.times[-1] < 1.0

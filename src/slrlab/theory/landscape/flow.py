@@ -154,7 +154,9 @@ class _Path:
 
         settled.terminal = gone.terminal = True  # type: ignore[attr-defined]
         span = (0.0, self.time)
-        return solve_ivp(self.velocity, span, y, "BDF", times, events=(settled, gone), **ACCURACY)
+        rtol, atol = ACCURACY
+        events = (settled, gone)
+        return solve_ivp(self.velocity, span, y, "BDF", times, events=events, rtol=rtol, atol=atol)
 
     def result(self, solution: Any, **setting: Any) -> Flow:
         """Return the path with the minimum that it leads to."""

@@ -23,7 +23,7 @@ import numpy as np
 
 from slrlab import _checks
 from slrlab._result import Status
-from slrlab.model.activations import Activation
+from slrlab.model.activations import Activation, Projection
 from slrlab.model.lengths import FloatArray
 from slrlab.model.tasks import Task
 from slrlab.theory.landscape.flow import finished
@@ -67,6 +67,7 @@ def sgd_flow(
     tolerance: float = 1e-5,
     samples: int = 1 << 15,
     seed: int = 0,
+    landscape: Landscape | None = None,
     strict: bool = False,
     report: Report | None = None,
 ) -> Flow:
@@ -82,7 +83,7 @@ def sgd_flow(
         What is learned, and by which attention; a free bias is learned.
     rate, batch
         ``η > 0``, and sequences a step; only ``η/batch`` matters as ``D → ∞``.
-    start, size, bias, times, report
+    start, size, bias, times, landscape, report
         As for `slrlab.gradient_flow`.
     time
         When to stop at the latest; steps take ``η/D``.
@@ -117,10 +118,10 @@ def sgd_flow(
     where, end = start_bias(chosen, bias), _checks.positive(time, "time")
     kept = None if times is None else read_times(times, end)
     sample = SampledLandscape.draw(task, chosen, samples=samples, seed=seed)
-    landscape = make_landscape(task, chosen, samples=samples, seed=seed)
-    if isinstance(landscape, SampledLandscape):
-        landscape = sample
-    path = _NoisyPath(landscape, sample, pace / many, chosen.bias is None, report)
+    ground: Landscape = sample if isinstance(chosen, Projection) else make_landscape(task, chosen)
+    if landscape is not None:
+        ground = landscape
+    path = _NoisyPath(ground, sample, pace / many, chosen.bias is None, report)
     state = np.array([k[0], k[1], v[0], v[1], *overlaps_of(k, v).residuals, where])
     solution = path.solve(state, end, kept, tolerance)
     method = "online sgd" if many == 1 else f"online sgd in batches of {many}"
