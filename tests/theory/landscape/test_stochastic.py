@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from slrlab import ComputationError, MaxSLR, SpikedSLR, gradient_flow, make_activation, sgd_flow
+from slrlab import (
+    ComputationError,
+    MaxSLR,
+    SpikedSLR,
+    gradient_flow,
+    make_activation,
+    minimal_risk,
+    sgd_flow,
+)
 from slrlab._result import Status
 from slrlab.model.order_parameters import FullOrderParameters
 from slrlab.theory.landscape.path import OVERLAPS
@@ -42,7 +50,7 @@ def test_at_rest_drift_and_noise_balance_above_the_minimum():
     flow = sgd_flow(task, activation, rate=0.05, start="matched", seed=2)
     assert flow.status is Status.CONVERGED
     assert flow.minimum == "matched"
-    assert flow.risk[-1] > flow.destination.risk + 0.01
+    assert flow.risk[-1] > minimal_risk(task, activation).risk + 0.01
     # the balance, written with vectors instead of overlaps
     slope = make_landscape(task, activation, resolution=1.0)(flow.k, flow.v, 0.0)
     sample = SampledLandscape.draw(task, activation, samples=1 << 15, seed=2)
@@ -52,17 +60,20 @@ def test_at_rest_drift_and_noise_balance_above_the_minimum():
     assert_allclose([*left, *slope.k[:2], *slope.v[:2]], 0.0, atol=2e-5)
 
 
-def test_a_larger_rate_rests_higher_and_a_huge_one_nowhere():
-    risks = []
-    for rate in (0.01, 0.03, 0.1):
+def test_the_excess_risk_grows_with_the_rate_until_there_is_no_rest():
+    least, excess = minimal_risk(TASK, "linear").risk, []
+    for rate in (0.0005, 0.001, 0.002, 0.03, 0.1):
         flow = sgd_flow(TASK, "linear", rate=rate, start=START, samples=1 << 12)
         assert flow.status is Status.CONVERGED
-        risks.append(flow.risk[-1])
-    assert risks == sorted(risks)
-    assert risks[0] == pytest.approx(flow.destination.risk, abs=0.1)
+        excess.append(flow.risk[-1] - least)
+    assert excess == sorted(excess)
+    # linear in a small rate: ratios approach 2, and the next order is gone after extrapolation
+    first, second = excess[1] / excess[0], excess[2] / excess[1]
+    assert abs(2.0 - first) < 0.7 * abs(2.0 - second)
+    assert 2.0 * first - second == pytest.approx(2.0, abs=0.01)
     gone = sgd_flow(TASK, "linear", rate=1.0, start=START, samples=1 << 12)
     assert gone.status is Status.DIVERGED
-    assert gone.destination is None
+    assert gone.minimum == "none"
     assert gone.times[-1] < 1.0
 
 
