@@ -24,6 +24,7 @@ from slrlab.model.tasks import Task
 from slrlab.theory.landscape.minima import FAR, Minimum, descend, minimum_at
 from slrlab.theory.landscape.path import (
     ACCURACY,
+    JUMPY,
     OVERLAPS,
     Flow,
     Report,
@@ -154,7 +155,7 @@ class _Path:
 
         settled.terminal = gone.terminal = True  # type: ignore[attr-defined]
         span = (0.0, self.time)
-        rtol, atol = ACCURACY
+        rtol, atol = ACCURACY if self.landscape.smooth else JUMPY
         events = (settled, gone)
         return solve_ivp(self.velocity, span, y, "BDF", times, events=events, rtol=rtol, atol=atol)
 

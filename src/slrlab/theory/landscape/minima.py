@@ -32,7 +32,9 @@ Report = Callable[[int, int, str], None]
 FAR = 100.0  # |k|/√D beyond which a descent is said to have no end
 _SAME = 1e-3  # distance of two minima taken for one
 _SIZES = (0.2, 8.0)  # of the random starts
-_DIFFERENCE = 1e-4  # step of the Hessian
+# step of the Hessian, and gradient that counts as none: smooth, and with the jumps of a sample
+_DIFFERENCE = {True: 1e-4, False: 3e-2}
+_FLAT = {True: 1e-6, False: 3e-3}
 
 
 class Kind(StrEnum):
@@ -228,7 +230,7 @@ def descend(landscape: Landscape, k: FloatArray, bias: float, *, learn_bias: boo
         return slope.risk, np.append(slope.k[:3], slope.bias)[: y.size]
 
     def second(y: FloatArray) -> FloatArray:
-        return _differences(lambda point: objective(point)[1], y)
+        return _differences(lambda point: objective(point)[1], y, _DIFFERENCE[landscape.smooth])
 
     def leave(y: FloatArray) -> None:
         if np.linalg.norm(y[:3]) > FAR:
@@ -242,20 +244,27 @@ def descend(landscape: Landscape, k: FloatArray, bias: float, *, learn_bias: boo
         hess=second,
         method="trust-exact",
         callback=leave,
-        options={"gtol": 1e-8, "initial_trust_radius": 0.2, "max_trust_radius": FAR},
+        options={
+            "gtol": _FLAT[landscape.smooth] / 100.0,
+            "initial_trust_radius": 0.2,
+            "max_trust_radius": FAR,
+        },
     )
     keys, shift = unpack(found.x)
     v, slope = landscape.at_best_values(keys, shift)
     norm = float(np.linalg.norm(slope.k))
-    status = Status.CONVERGED if norm < 1e-6 else Status.NOT_CONVERGED
+    flat = norm < _FLAT[landscape.smooth]
+    status = Status.CONVERGED if flat else Status.NOT_CONVERGED
     if np.linalg.norm(keys) > FAR:
         status = Status.BOUNDARY
     return Place(keys, v, shift, slope.risk, norm, status)
 
 
-def _differences(gradient: Callable[[FloatArray], FloatArray], point: FloatArray) -> FloatArray:
+def _differences(
+    gradient: Callable[[FloatArray], FloatArray], point: FloatArray, step: float
+) -> FloatArray:
     """Return the symmetric matrix of second derivatives, by central differences."""
-    steps = _DIFFERENCE * (1.0 + float(np.linalg.norm(point))) * np.eye(point.size)
+    steps = step * (1.0 + float(np.linalg.norm(point))) * np.eye(point.size)
     rows = [(gradient(point + e) - gradient(point - e)) / (2.0 * e.max()) for e in steps]
     found = np.array(rows)
     return np.asarray((found + found.T) / 2.0)
@@ -271,7 +280,8 @@ def hessian(
         slope = landscape(y[:SIZE], y[SIZE : 2 * SIZE], float(y[-1]) if learn_bias else bias)
         return np.concatenate([slope.k, slope.v, [slope.bias] if learn_bias else []])
 
-    return _differences(gradient, np.concatenate([k, v, extra]))
+    step = _DIFFERENCE[landscape.smooth]
+    return _differences(gradient, np.concatenate([k, v, extra]), step)
 
 
 def minimum_at(landscape: Landscape, place: Place, *, learn_bias: bool, found: int = 1) -> Minimum:

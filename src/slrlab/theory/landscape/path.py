@@ -31,6 +31,7 @@ STARTS = ("random", "matched", "mismatched")
 OVERLAPS = tuple(item.name for item in dataclasses.fields(FullOrderParameters))
 COLUMNS = ("times", *OVERLAPS, "bias", "risk")
 ACCURACY = (1e-5, 1e-8)  # relative and absolute, asked of the solver
+JUMPY = (1e-3, 1e-5)  # the same where the gradient jumps
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import ClassVar, Protocol, TypeAlias
 
 import numpy as np
 
@@ -47,7 +47,14 @@ class Slope:
 
 
 class Landscape(Protocol):
-    """Risk and gradient as functions of ``k``, ``v`` and the bias."""
+    """Risk and gradient as functions of ``k``, ``v`` and the bias.
+
+    ``smooth`` says that the gradient has derivatives at every scale; that of a sample of
+    projections has small jumps.
+    """
+
+    @property
+    def smooth(self) -> bool: ...
 
     def __call__(self, k: FloatArray, v: FloatArray, bias: float) -> Slope: ...
 
@@ -62,6 +69,7 @@ class QuadratureLandscape:
     task: Task
     activation: Activation
     resolution: float
+    smooth: ClassVar[bool] = True
 
     def __call__(self, k: FloatArray, v: FloatArray, bias: float) -> Slope:
         if not np.isfinite([*k, *v, bias]).all():

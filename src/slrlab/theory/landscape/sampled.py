@@ -18,7 +18,7 @@ from scipy import special
 
 from slrlab import _checks
 from slrlab._result import Status
-from slrlab.model.activation_code import ActivationCode, activation_code
+from slrlab.model.activation_code import PROJECTION, ActivationCode, activation_code
 from slrlab.model.activations import Activation
 from slrlab.model.lengths import FloatArray
 from slrlab.model.tasks import Task, TiltedTask
@@ -87,6 +87,11 @@ class SampledLandscape:
             for n, p, share in zip(law.lengths, law.probabilities, shares, strict=True)
         ]
         return cls(tuple(groups), code)
+
+    @property
+    def smooth(self) -> bool:
+        """Whether the gradient has no jumps: a projection has one where a weight vanishes."""
+        return self.code.numbers[0] != PROJECTION
 
     @property
     def size(self) -> int:

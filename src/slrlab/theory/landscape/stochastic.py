@@ -29,6 +29,7 @@ from slrlab.model.tasks import Task
 from slrlab.theory.landscape.flow import finished
 from slrlab.theory.landscape.minima import FAR, kind_of
 from slrlab.theory.landscape.path import (
+    JUMPY,
     OVERLAPS,
     Flow,
     Report,
@@ -47,10 +48,8 @@ from slrlab.theory.landscape.risk import (
 from slrlab.theory.landscape.sampled import SampledLandscape
 from slrlab.theory.population import checked
 
-# the noise is sampled: a finer solver would resolve its error. The velocity of a projection even
-# jumps, where a weight of one sequence of the sample vanishes
+# the noise is sampled: a finer solver would resolve its error
 _ACCURACY = 1e-4, 1e-7
-_JUMPY = 1e-3, 1e-5
 
 
 def sgd_flow(
@@ -185,7 +184,7 @@ class _NoisyPath:
             return FAR - math.hypot(np.linalg.norm(k), np.linalg.norm(v))
 
         settled.terminal = gone.terminal = True  # type: ignore[attr-defined]
-        rtol, atol = _JUMPY if self.landscape is self.sample else _ACCURACY
+        rtol, atol = _ACCURACY if self.landscape.smooth else JUMPY
         return solve_ivp(
             self.velocity,
             (0.0, time),

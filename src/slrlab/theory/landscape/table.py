@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 from numpy.polynomial import chebyshev
@@ -44,6 +45,7 @@ class TabulatedLandscape:
     S: float
     error: float
     series: FloatArray = field(repr=False)
+    smooth: ClassVar[bool] = True
 
     def __call__(self, k: FloatArray, v: FloatArray, bias: float) -> Slope:
         moments = self._moments(k, bias)
