@@ -76,7 +76,7 @@ def test_the_marks_differ_without_colour():
 def test_bad_names():
     with pytest.raises(
         ValueError,
-        match="figure must be one of 2, 3, 6, 7, agreement, amp, length, phases, validity, got 9",
+        match="figure must be one of 2, 3, 6, 7, agreement, amp, descent, length, phases, validity, got 9",
     ):
         figure_module("9")
 
