@@ -190,8 +190,7 @@ def compare_descent(
         start=start,
         size=size,
         bias=bias,
-        time=float(runs[0].times[-1]),
-        times=runs[0].times,
+        **_planned(runs, time),
         tolerance=_STILL,
         seed=seed,
         landscape=landscape,
@@ -247,6 +246,12 @@ def _descents(
         given |= {"start": start, "teacher": teacher, "seed": number, "report": report}
         runs.append(online_sgd(task, activation, **given))
     return runs
+
+
+def _planned(runs: Sequence[Trajectory], time: float) -> dict[str, Any]:
+    """Return until when to follow the flow and what to keep: the times of the longest run."""
+    longest = max((run.times for run in runs), key=len)
+    return {"time": max(time, float(longest[-1])), "times": longest}
 
 
 def _on(flow: Flow, name: str, times: FloatArray) -> FloatArray:

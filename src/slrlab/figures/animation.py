@@ -252,7 +252,7 @@ class _Film:
 
     def pictures(self, count: int, report: Report | None) -> list[Image]:
         """Return the frames; what does not move is drawn once."""
-        from PIL import Image as pillow
+        from PIL import Image as Pillow
 
         lines = [artist for pair in (*self.tracks, *self.curves) for artist in pair]
         moving = [*lines, *self.marks, self.clock]
@@ -268,7 +268,7 @@ class _Film:
             canvas.restore_region(still)
             for artist in moving:
                 self.figure.draw_artist(artist)
-            drawn.append(pillow.fromarray(np.asarray(canvas.buffer_rgba())[..., :3].copy()))
+            drawn.append(Pillow.fromarray(np.asarray(canvas.buffer_rgba())[..., :3].copy()))
             if report is not None:
                 report(number, count, "drawing frames")
         # colours by how much there is of them: swatches keep those of thin lines
@@ -276,7 +276,7 @@ class _Film:
         for number, colour in enumerate(COLOURS):
             sample.paste(colour, (40 * number, 0, 40 * number + 40, 60))
         palette = sample.quantize(_SHADES)
-        return [picture.quantize(palette=palette, dither=pillow.Dither.NONE) for picture in drawn]
+        return [picture.quantize(palette=palette, dither=Pillow.Dither.NONE) for picture in drawn]
 
     def moments(self, count: int) -> FloatArray:
         """Return the times of the frames."""
