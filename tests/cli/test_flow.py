@@ -64,6 +64,18 @@ def test_a_runaway_ends_with_1_and_its_path_is_kept(capsys, tmp_path):
     assert len(target.read_text().splitlines()) > 5
 
 
+def test_online_sgd(capsys, tmp_path):
+    target = tmp_path / "sgd.csv"
+    given = ["--start", EIGHT, "--sgd-rate", "0.3", "--time", "1", "--out", str(target)]
+    code, out, _ = run(capsys, "flow", *given, "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert found["rate"] == 0.3
+    assert found["method"] == "online sgd"
+    assert found["time"] == 1.0
+    assert set(found) >= KEYS
+
+
 def test_a_film(capsys, tmp_path):
     film = tmp_path / "film.gif"
     given = ["--activation", "linear", "--start", EIGHT, "--time", "3"]
@@ -91,6 +103,8 @@ def test_a_film(capsys, tmp_path):
         (["--time", "0"], "time must be a finite number > 0, got 0.0"),
         (["--time", "nan"], "time must be a finite number > 0, got nan"),
         (["--tolerance", "-1"], "tolerance must be a finite number > 0, got -1.0"),
+        (["--sgd-rate", "0"], "sgd-rate must be a finite number > 0, got 0.0"),
+        (["--sgd-rate", "fast"], "sgd-rate must be a finite number > 0, got fast"),
         (["--signal", "inf"], "signal must be finite"),
         (["--animate", "film.mp4"], "animation must be a file name ending in .gif, got film.mp4"),
     ],

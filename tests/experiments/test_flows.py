@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 
 from slrlab import MaxSLR, SpikedSLR, Status, Teacher, gradient_flow, online_sgd
-from slrlab.experiments.flows import FlowComparison, compare_descent, place_start
+from slrlab.experiments.flows import (
+    FlowComparison,
+    compare_descent,
+    compare_sgd,
+    place_start,
+)
 from slrlab.theory.landscape.path import OVERLAPS
 
 TASK = SpikedSLR(2.0, 3)
@@ -52,6 +57,18 @@ def test_the_gap_closes_with_the_dimension():
         for found in (small, large)
     ]
     assert 1.5 < spread[0] / spread[1] < 6.0  # 3 = √(450/50)
+
+
+def test_sgd_follows_the_flow_with_its_noise():
+    # six runs of √(rate/D) = 0.03 times a few each, averaged
+    given = {"dim": 200, "time": 2.0, "start": OFF, "record": 9}
+    found = compare_sgd(TASK, "softmax", rate=0.2, seeds=6, **given)
+    quiet = gradient_flow(TASK, "softmax", start=OFF, time=2.0, times=found.times)
+    mean = np.mean([run.q_kk for run in found.runs], axis=0)
+    assert np.abs(mean - found.flow.q_kk).max() < 0.05
+    assert (mean - quiet.q_kk)[-1] > 0.1  # what the noise adds is there, and predicted
+    assert found.batch == 1
+    assert found.rate == 0.2
 
 
 def test_both_sides_begin_at_the_same_overlaps():

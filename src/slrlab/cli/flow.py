@@ -5,11 +5,14 @@ from __future__ import annotations
 import csv
 import errno
 import os
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from slrlab import _checks
 from slrlab.cli.console import print_json, print_table, progress
 from slrlab.cli.options import (
     ActivationOption,
@@ -58,12 +61,28 @@ def flow(
     ] = None,
     seed: Annotated[str, typer.Option("--seed", help="Seed of a random start.", metavar="n")] = "0",
     time: Annotated[
-        str, typer.Option("--time", help="When to stop at the latest.", metavar="t")
-    ] = "1e5",
+        str | None,
+        typer.Option(
+            "--time", help="When to stop at the latest; default 1e5, of SGD 100.", metavar="t"
+        ),
+    ] = None,
     tolerance: Annotated[
-        str,
-        typer.Option("--tolerance", help="Stop when the gradient is shorter.", metavar="g"),
-    ] = "1e-6",
+        str | None,
+        typer.Option(
+            "--tolerance",
+            help="Stop when the gradient is shorter (default 1e-6), or no overlap changes faster "
+            "under SGD (1e-5).",
+            metavar="g",
+        ),
+    ] = None,
+    sgd_rate: Annotated[
+        str | None,
+        typer.Option(
+            "--sgd-rate",
+            help="Follow online SGD at this rate, noise included, instead of gradient flow.",
+            metavar="η",
+        ),
+    ] = None,
     out: Annotated[
         Path, typer.Option("--out", help="CSV file for the path.", metavar="FILE.csv")
     ] = Path("results/flow.csv"),
@@ -73,7 +92,7 @@ def flow(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Gradient flow of the risk with infinite data: its path, and the minimum it leads to.
+    """Training with infinite data: the path of its flow, and the minimum it leads to.
 
     Order parameters and risk at every step go to a CSV file. Exit code 1 if the vectors grow
     without bound.
@@ -81,6 +100,8 @@ def flow(
     Example: slrlab flow --length 10 --start mismatched
 
     Example: slrlab flow --start 0.5,0.4,0.3,0,0.1,0.2,0,0.1 --time 50 --animate flow.gif
+
+    Example: slrlab flow --start matched --size 0.5 --sgd-rate 0.2 --time 20
     """
     from slrlab.theory.landscape import gradient_flow
 
@@ -89,9 +110,16 @@ def flow(
         "start": read_start(start),
         "size": None if size is None else number(size, "size", _POSITIVE),
         "seed": whole(seed, "seed"),
-        "time": number(time, "time", _POSITIVE),
-        "tolerance": number(tolerance, "tolerance", _POSITIVE),
     }
+    for name, text in (("time", time), ("tolerance", tolerance)):
+        if text is not None:
+            given[name] = number(text, name, _POSITIVE)
+    follow: Callable[..., Flow] = gradient_flow
+    if sgd_rate is not None:
+        from slrlab.theory.landscape import sgd_flow
+
+        rate = _checks.positive(number(sgd_rate, "sgd-rate", _POSITIVE), "sgd-rate")
+        follow = partial(sgd_flow, rate=rate)
     if animate is not None:
         from slrlab.figures.animation import check_suffix
 
@@ -99,7 +127,7 @@ def flow(
         _check_place(animate)
     _check_place(out)
     with progress() as report:
-        found = gradient_flow(chosen_task, chosen, report=report, **given)
+        found = follow(chosen_task, chosen, report=report, **given)
         _write(found, out)
         files = {"trajectory": str(out)}
         if animate is not None:
@@ -170,4 +198,4 @@ def _show(found: Flow, files: dict[str, str], as_json: bool) -> None:
         (name, f"{value:.6g}" if isinstance(value, float) else str(value))
         for name, value in shown.items()
     ]
-    print_table("Gradient flow", ("quantity", "value"), rows)
+    print_table("Where training goes", ("quantity", "value"), rows)

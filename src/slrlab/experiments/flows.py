@@ -28,6 +28,7 @@ from slrlab.simulation.trajectory import Trajectory
 from slrlab.theory.landscape.flow import gradient_flow
 from slrlab.theory.landscape.path import OVERLAPS, Flow, start_vectors
 from slrlab.theory.landscape.risk import Landscape, Point, start_bias
+from slrlab.theory.landscape.stochastic import sgd_flow
 from slrlab.theory.population import checked
 
 if TYPE_CHECKING:
@@ -199,6 +200,85 @@ def compare_descent(
     return _together(flow, runs, pace, clock.perf_counter() - began)
 
 
+def compare_sgd(
+    task: Task,
+    activation: Activation | str,
+    *,
+    dim: int,
+    rate: float,
+    time: float = 8.0,
+    batch: int = 1,
+    start: Point | str = "random",
+    size: float | None = None,
+    bias: float | None = None,
+    record: int = 41,
+    test_samples: int = 2000,
+    seeds: int = 1,
+    seed: int = 0,
+    landscape: Landscape | None = None,
+    report: Report | None = None,
+) -> FlowComparison:
+    r"""Follow online SGD at a constant rate as a flow with noise, and as it runs in ``R^D``.
+
+    A step of rate ``η`` takes the time ``η/D``. What is left between the two sides are fluctuations
+    of ``O(√(η/(D·batch)))`` and terms of ``O(1/D)``.
+
+    Parameters
+    ----------
+    rate, batch
+        ``η`` of `slrlab.online_sgd` and `slrlab.sgd_flow`, and sequences a step.
+    task, activation, dim, time, start, size, bias, landscape
+        As for `compare_descent`.
+    record, test_samples, seeds, seed, report
+        As for `compare_descent`.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range or the start is none.
+
+    Examples
+    --------
+    >>> from slrlab import SpikedSLR, compare_sgd
+    >>> start = ([0.5, 0.3, 0.3, 0.0], [0.1, 0.2, 0.1, 0.2])
+    >>> task = SpikedSLR(signal=2.0, length=3)
+    >>> found = compare_sgd(task, "softmax", dim=200, rate=0.2, time=1.0, start=start)
+    >>> found.worst < 0.15
+    True
+    """
+    chosen = _chosen(task, activation, bias)
+    width, pace = _checks.integer(dim, "dim", low=4), _checks.positive(rate, "rate")
+    began = clock.perf_counter()
+    runs = _descents(
+        task,
+        chosen,
+        (start, size, bias),
+        (seeds, seed),
+        report,
+        dim=width,
+        rate=pace,
+        batch=batch,
+        time=time,
+        record=record,
+        test_samples=test_samples,
+    )
+    flow = sgd_flow(
+        task,
+        chosen,
+        rate=pace,
+        batch=batch,
+        start=start,
+        size=size,
+        bias=bias,
+        **_planned(runs, time),
+        tolerance=_STILL,
+        seed=seed,
+        landscape=landscape,
+        report=report,
+    )
+    return _together(flow, runs, pace, clock.perf_counter() - began)
+
+
 def place_start(
     k: FloatArray, v: FloatArray, teacher: Teacher, *, bias: float = 0.0, seed: int = 0
 ) -> Weights:
@@ -256,7 +336,7 @@ def _planned(runs: Sequence[Trajectory], time: float) -> dict[str, Any]:
 
 def _on(flow: Flow, name: str, times: FloatArray) -> FloatArray:
     """Return a column of the flow at given times; a flow that arrived stays where it is."""
-    return np.interp(times, flow.times, getattr(flow, name))
+    return np.asarray(np.interp(times, flow.times, getattr(flow, name)))
 
 
 def _together(
@@ -265,7 +345,8 @@ def _together(
     worst = max((run.status for run in runs), key=list(Status).index)
     status = Status.FAILED if flow.status is Status.FAILED else worst
     # a flow that settled stays; one that ran away says nothing about later times
-    last = math.inf if flow.gradient_norm < 2.0 * _STILL else float(flow.times[-1])
+    settled = flow.status is Status.CONVERGED or flow.gradient_norm < 2.0 * _STILL
+    last = math.inf if settled else float(flow.times[-1])
     gaps = {}
     for name in (*OVERLAPS, "bias") if np.ptp(flow.bias) > 0.0 else OVERLAPS:
         distances = [

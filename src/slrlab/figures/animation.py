@@ -172,8 +172,9 @@ class _Plane:
         self.flows = flows
         self.minima = _minima(flows)
         places = [(item.order.m_kk, item.order.m_kv) for item in self.minima]
-        across = [*(flow.m_kk for flow in flows), [0.0], [x for x, _ in places]]
-        along = [*(flow.m_kv for flow in flows), [0.0], [y for _, y in places]]
+        marked = np.array([(0.0, 0.0), *places]).T
+        across = [marked[0], *(flow.m_kk for flow in flows)]
+        along = [marked[1], *(flow.m_kv for flow in flows)]
         self.x, self.y = _ends(across, _FINE), _ends(along, _FINE)
         self.risk = _contours(landscape, bias, (self.x, self.y), points, report)
 
@@ -203,9 +204,9 @@ def _contours(
     return np.asarray(spline(axes[1], axes[0]))
 
 
-def _ends(values: Sequence[FloatArray | list[float]], points: int) -> FloatArray:
+def _ends(values: Sequence[FloatArray], points: int) -> FloatArray:
     """Return a grid around all values."""
-    found = np.clip(np.concatenate([np.asarray(value) for value in values]), -_MOST, _MOST)
+    found = np.clip(np.concatenate(list(values)), -_MOST, _MOST)
     low, high = float(found.min()), float(found.max())
     margin = max(_MARGIN * (high - low), (_LEAST - (high - low)) / 2.0)
     return np.linspace(low - margin, high + margin, points)
@@ -323,8 +324,9 @@ class _Film:
         for item in self.plane.minima:
             x, y = item.order.m_kk, item.order.m_kv
             mark = MARKERS[str(item.kind)]
-            shape = {"color": "white", "markeredgecolor": "black", "markersize": 14, "zorder": 4}
-            drawn += panel.plot(x, y, mark, **shape)
+            drawn += panel.plot(
+                x, y, mark, color="white", markeredgecolor="black", markersize=14, zorder=4
+            )
             low, top = self.plane.y[0], self.plane.y[-1]
             high = y > low + 0.3 * (top - low)
             right = x > (self.plane.x[0] + self.plane.x[-1]) / 2.0

@@ -248,8 +248,8 @@ def _fresh(
         )
         order = np.arange(data.samples)
         if mirrored:  # a batch is followed by its own images
-            order = np.stack([order, order + data.samples]).reshape(2, -1, drawn)
-            data, order = _with_images(data, teacher), order.transpose(1, 0, 2).ravel()
+            both = np.stack([order, order + data.samples]).reshape(2, -1, drawn)
+            data, order = _with_images(data, teacher), both.transpose(1, 0, 2).ravel()
         yield data, order
 
 
