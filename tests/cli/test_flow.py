@@ -1,5 +1,7 @@
 import csv
 import json
+import subprocess
+import sys
 
 import pytest
 from PIL import Image
@@ -128,3 +130,21 @@ def test_a_place_that_cannot_be_written_is_found_before_any_work(capsys, tmp_pat
         assert out == ""
         assert err.startswith("slrlab: ")
         assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "heavy"),
+    [
+        (["--help"], ["matplotlib", "pandas", "numba", "scipy.optimize", "scipy.integrate"]),
+        (["--time", "0.01", "--json"], ["matplotlib", "pandas", "numba", "sympy", "rich"]),
+    ],
+)
+def test_it_imports_no_library_that_it_does_not_need(tmp_path, arguments, heavy):
+    code = (
+        "import sys; from slrlab.cli.main import main\n"
+        f"try: main(['flow', *{arguments}])\n"
+        f"except SystemExit: print([m for m in {heavy} if m in sys.modules], file=sys.stderr)"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert done.stderr.strip() == "[]"

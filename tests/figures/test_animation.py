@@ -1,4 +1,5 @@
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -31,7 +32,7 @@ def test_a_film_is_small_and_moves(flows, tmp_path):
         for number in range(12):
             film.seek(number)
             pictures.append(np.asarray(film.convert("RGB"), dtype=int))
-    changes = [np.abs(b - a).sum() for a, b in zip(pictures, pictures[1:], strict=False)]
+    changes = [np.abs(b - a).sum() for a, b in pairwise(pictures)]
     assert min(changes) > 0
     for colour in COLOURS[:2]:  # both paths have grown in their own colours
         wanted = [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
