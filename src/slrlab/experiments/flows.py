@@ -164,7 +164,7 @@ def compare_descent(
     >>> start = ([0.5, 0.3, 0.3, 0.0], [0.1, 0.2, 0.1, 0.2])
     >>> given = {"dim": 100, "time": 1.0, "start": start, "rate": 0.02}
     >>> found = compare_descent(SpikedSLR(signal=2.0, length=3), "softmax", **given)
-    >>> found.flow.risk[-1] < 0.6, found.worst < 0.15
+    >>> bool(found.flow.risk[-1] < 0.6), found.worst < 0.15
     (True, True)
     """
     chosen = _chosen(task, activation, bias)
