@@ -39,6 +39,7 @@ _MARGIN, _LEAST = 0.15, 0.6  # of the plane around the paths: share of their ext
 _MOST = 6.0  # |m| beyond which a path that runs away is cut
 _LEVELS = 17
 _FINE = 120  # points of the contours drawn
+_CEILING = 1.3  # highest risk shown, in units of that of the trivial predictor
 _DPI = 90
 _STAY = 2500  # milliseconds of the last frame
 _SHADES = 96  # colours of the file: lines, dots and grey
@@ -260,7 +261,7 @@ class _Film:
         for artist in moving:
             artist.set_animated(True)
         canvas: Any = self.figure.canvas
-        self.show(0.0)  # empty dots have no extent, which the layout cannot place
+        self.show(0.0)  # the layout cannot place lines that have no extent yet
         canvas.draw()
         still = canvas.copy_from_bbox(self.figure.bbox)
         drawn = []
@@ -347,6 +348,8 @@ class _Film:
     def _side(self, panel: Axes) -> None:
         risks = np.concatenate([flow.risk for flow in self.plane.flows])
         low, high = float(risks.min()), float(risks.max())
+        # a start far above the trivial risk would flatten all that follows: it enters from above
+        high = max(min(high, _CEILING * (1.0 + self.plane.flows[0].noise ** 2)), 1.05 * low)
         margin = 0.06 * max(high - low, 0.05)
         for item in self.plane.minima:
             panel.axhline(item.risk, color="0.5", linewidth=0.8, linestyle=(0, (4, 3)))
@@ -363,7 +366,5 @@ def _track(panel: Axes, number: int) -> tuple[Any, Any]:
     """Return a line and the dot at its end, both still empty."""
     colour = COLOURS[number % len(COLOURS)]
     (line,) = panel.plot([], [], color=colour, linewidth=1.8, zorder=3)
-    (dot,) = panel.plot(
-        [], [], "o", color=colour, markeredgecolor="white", markersize=7, zorder=5, clip_on=False
-    )
+    (dot,) = panel.plot([], [], "o", color=colour, markeredgecolor="white", markersize=7, zorder=5)
     return line, dot
