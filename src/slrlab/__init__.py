@@ -6,6 +6,7 @@ Importing the package is cheap: no compilation and no plotting library.
 from slrlab._errors import ComputationError, ConvergenceWarning, NotFittedError, SlrlabError
 from slrlab._result import Estimate, Result, Status
 from slrlab.experiments.amp import AmpComparison, compare_amp
+from slrlab.experiments.flows import FlowComparison, compare_descent, compare_sgd
 from slrlab.model.activations import (
     Activation,
     Elementwise,
@@ -94,6 +95,7 @@ __all__ = [
     "ErmTheory",
     "Estimate",
     "Flow",
+    "FlowComparison",
     "FullOrderParameters",
     "LargeAlpha",
     "LengthLaw",
@@ -126,6 +128,8 @@ __all__ = [
     "bayes_risk",
     "bayes_thresholds",
     "compare_amp",
+    "compare_descent",
+    "compare_sgd",
     "draw_dataset",
     "erm_theory",
     "gradient_descent",

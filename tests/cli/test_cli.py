@@ -251,7 +251,7 @@ def test_figure(capsys, tmp_path):
     ]
     code, _, err = run(capsys, "figure", "9")
     assert code == 2
-    names = "2, 3, 6, 7, agreement, amp, length, phases, validity"
+    names = "2, 3, 6, 7, agreement, amp, descent, length, phases, validity"
     assert err == f"slrlab: figure must be one of {names}, got 9\n"
     blocked = tmp_path / "file"
     blocked.write_text("")
@@ -260,7 +260,17 @@ def test_figure(capsys, tmp_path):
     assert "file" in err.lower()
 
 
-COMMANDS = ["population", "bayes", "erm", "simulate", "amp", "claims", "figure", "reproduce"]
+COMMANDS = [
+    "population",
+    "bayes",
+    "erm",
+    "flow",
+    "simulate",
+    "amp",
+    "claims",
+    "figure",
+    "reproduce",
+]
 
 
 @pytest.mark.parametrize(
@@ -271,6 +281,7 @@ COMMANDS = ["population", "bayes", "erm", "simulate", "amp", "claims", "figure",
         ["bayes"],
         ["amp"],
         ["erm"],
+        ["flow"],
         ["simulate"],
         ["claims"],
         ["figure"],

@@ -68,16 +68,32 @@ def test_the_phases_are_filled_named_and_bounded(tmp_path):
         assert (np.abs(picture - wanted).sum(axis=-1) < 6).sum() > 500
 
 
+def test_descent_lies_on_its_flow(tmp_path, monkeypatch):
+    monkeypatch.setenv("SLRLAB_WORKERS", "1")
+    paths = make_figure("descent", tmp_path, profile="toy")
+    frame = pd.read_csv(paths[0])
+    assert set(frame["method"]) == {"descent", "online SGD"}
+    assert (frame["status"] == "sampled").all()
+    begin = frame[frame["times"] == 0.0]
+    for name in ("m_kk", "m_kv", "m_vk", "m_vv", "q_kk", "q_kv", "q_vv"):
+        assert (begin[name] - begin[f"{name}_flow"]).abs().max() < 1e-9
+        # √(rate/D) times a few at 60 dimensions
+        assert (frame[name] - frame[f"{name}_flow"]).abs().max() < 0.4
+    drawn = figure_module("descent").draw(frame)
+    assert len(drawn.axes) == 4
+    assert [bool(axes.get_title()) for axes in drawn.axes] == [True, True, False, False]
+    assert "largest gap" in drawn.axes[0].texts[0].get_text()
+    assert drawn.axes[1].get_legend()
+
+
 def test_the_marks_differ_without_colour():
     shapes = {(mark.marker, str(mark.dashes)) for mark in MARKS.values()}
     assert len(shapes) == len(MARKS)
 
 
 def test_bad_names():
-    with pytest.raises(
-        ValueError,
-        match="figure must be one of 2, 3, 6, 7, agreement, amp, length, phases, validity, got 9",
-    ):
+    names = "2, 3, 6, 7, agreement, amp, descent, length, phases, validity"
+    with pytest.raises(ValueError, match=f"figure must be one of {names}, got 9"):
         figure_module("9")
 
 
@@ -116,7 +132,7 @@ def _check_simulated(out):
     passing = pd.read_csv(out / "figure-amp.csv")
     assert set(passing["task"]) == {"spiked", "max"}
     assert (passing["q_v"] - passing["q_v_se"]).abs().max() < 0.3
-    for name in ("3", "6", "7", "agreement", "amp", "validity"):
+    for name in ("3", "6", "7", "agreement", "amp", "descent", "validity"):
         drawn = figure_module(name).draw(pd.read_csv(out / f"figure-{name}.csv"))
         panels = [axes for axes in drawn.axes if axes.get_title()]
         assert panels

@@ -20,6 +20,7 @@ from slrlab.cli.console import (
     progress,
     waiting,
 )
+from slrlab.cli.flow import flow
 from slrlab.cli.options import (
     ActivationOption,
     AlphaOption,
@@ -50,7 +51,7 @@ app = typer.Typer(
 )
 
 OutOption = Annotated[Path, typer.Option("--out", help="Folder for the files.", metavar="DIR")]
-FIGURE_NAMES = "2, 3, 6, 7, agreement, amp, length, phases or validity."
+FIGURE_NAMES = "2, 3, 6, 7, agreement, amp, descent, length, phases or validity."
 ProfileOption = Annotated[
     str, typer.Option("--profile", help="quick, full (the paper's size) or toy.", metavar="NAME")
 ]
@@ -235,6 +236,7 @@ def erm(
     print_result("Trained attention", result, as_json, special)
 
 
+app.command()(flow)
 app.command()(simulate)
 app.command()(amp)
 

@@ -19,6 +19,7 @@ FIGURES = {
     "7": "slrlab.figures.figure7",
     "agreement": "slrlab.figures.agreement",
     "amp": "slrlab.figures.message_passing",
+    "descent": "slrlab.figures.descent",
     "length": "slrlab.figures.length",
     "phases": "slrlab.figures.hard_phase",
     "validity": "slrlab.figures.validity",

@@ -94,6 +94,7 @@ def online_sgd(
     time: float | None = None,
     steps: int | None = None,
     batch: int = 1,
+    mirrored: bool = False,
     start: Weights | str = "random",
     teacher: Teacher | str = "normalised",
     test_samples: int = 2000,
@@ -115,6 +116,10 @@ def online_sgd(
         How long to go, as ``time = steps·η/D`` or in steps; one of the two.
     batch
         Sequences a step.
+    mirrored
+        Meet each sequence together with its mirror image through the plane of the teachers, which
+        has the same label and the same law: the gradient is right on average as before, and most of
+        its noise cancels. ``batch``, even then, counts both.
     start, record, report
         As for `gradient_descent`.
     teacher
@@ -146,6 +151,8 @@ def online_sgd(
         total = math.ceil(_checks.positive(time, "time") * width / pace - 1e-9)
     else:
         total = _checks.integer(steps, "steps")
+    if mirrored and size % 2:
+        raise ValueError(f"batch must be even if mirrored, got {batch}")
     tests = _checks.integer(test_samples, "test_samples", low=2)
     test = draw_dataset(task, dim=width, samples=tests, seed=seed, teacher=teacher)
     walk = _Walk(chosen, begin(start, test, chosen, seed), pace, (1.0, 1.0), size)
@@ -155,7 +162,7 @@ def online_sgd(
         return Estimate.of(squares)
 
     path = Recorder(test.teacher, width, total=total, record=record, measure=measure, report=report)
-    status = _follow(walk, _fresh(task, test.teacher, seed, size, total), path)
+    status = _follow(walk, _fresh(task, test.teacher, seed, size, total, mirrored), path)
     setting = {"rate": pace, "batch": size, "dim": width, "activation": chosen.name}
     return path.result(status, tick=pace / width, method="online sgd", **setting)
 
@@ -225,20 +232,40 @@ def _follow(walk: _Walk, pieces: Iterable[tuple[Dataset, Indices]], path: Record
 
 
 def _fresh(
-    task: Task, teacher: Teacher | None, seed: int, batch: int, total: int
+    task: Task, teacher: Teacher | None, seed: int, batch: int, total: int, mirrored: bool
 ) -> Iterator[tuple[Dataset, Indices]]:
     assert teacher is not None
+    drawn = batch // 2 if mirrored else batch
     each = max(1, int(_BLOCK / (teacher.dim * task.length.mean * batch)))
     for stream, at in enumerate(range(0, total, each), start=1):  # 0 is the test sample
         data = draw_dataset(
             task,
             dim=teacher.dim,
-            samples=batch * min(each, total - at),
+            samples=drawn * min(each, total - at),
             seed=seed,
             teacher=teacher,
             stream=stream,
         )
-        yield data, np.arange(data.samples)
+        order = np.arange(data.samples)
+        if mirrored:  # a batch is followed by its own images
+            both = np.stack([order, order + data.samples]).reshape(2, -1, drawn)
+            data, order = _with_images(data, teacher), both.transpose(1, 0, 2).ravel()
+        yield data, order
+
+
+def _with_images(data: Dataset, teacher: Teacher) -> Dataset:
+    """Return the sequences followed by their mirror images through the plane of the teachers.
+
+    Tokens are Gaussian beyond that plane, where the sign of all of them changes.
+    """
+    plane = np.linalg.qr(np.stack([teacher.keys, teacher.values]).T)[0].astype(data.tokens.dtype)
+    images = (data.tokens @ (2.0 * plane)) @ plane.T
+    images -= data.tokens
+    return Dataset(
+        np.concatenate([data.tokens, images]),
+        np.concatenate([data.offsets, data.offsets[-1] + data.offsets[1:]]),
+        np.concatenate([data.labels, data.labels]),
+    )
 
 
 def _subset(data: Dataset, chosen: Indices) -> Dataset:

@@ -1,0 +1,70 @@
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from slrlab import SpikedSLR, gradient_flow
+from slrlab.figures.animation import COLOURS, animate_flow, draw_moment
+
+TASK = SpikedSLR(2.0, 3)
+STARTS = [
+    ([0.3, 0.5, 0.0, 0.0], [0.1, 0.1, 0.0, 0.1]),
+    ([0.2, -0.4, 0.3, 0.0], [0.0, 0.2, 0.0, 0.0]),
+]
+
+
+@pytest.fixture(scope="module")
+def flows():
+    return [gradient_flow(TASK, "linear", start=start, tolerance=1e-4) for start in STARTS]
+
+
+def test_a_film_is_small_and_moves(flows, tmp_path):
+    seen = []
+    path = tmp_path / "new" / "flow.gif"
+    found = animate_flow(flows, path, frames=12, points=9, report=lambda *s: seen.append(s))
+    assert found == path
+    assert path.stat().st_size < 1_000_000
+    with Image.open(path) as film:
+        assert film.n_frames == 12
+        pictures = []
+        for number in range(12):
+            film.seek(number)
+            pictures.append(np.asarray(film.convert("RGB"), dtype=int))
+    changes = [np.abs(b - a).sum() for a, b in pairwise(pictures)]
+    assert min(changes) > 0
+    for colour in COLOURS[:2]:  # both paths have grown in their own colours
+        wanted = [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
+        first, last = ((np.abs(p - wanted).sum(-1) < 40).sum() for p in (pictures[0], pictures[-1]))
+        assert last > first + 50
+    assert {label for _, _, label in seen} == {"contours of the risk", "drawing frames"}
+
+
+def test_a_moment_names_its_minima_and_its_time(flows):
+    figure = draw_moment(flows, 2.0, points=9)
+    left, right = figure.axes[:2]
+    assert right.get_title() == "time 2"
+    assert any("matched" in text.get_text() for text in left.texts)
+    assert left.get_xlabel()
+    assert right.get_ylabel()
+    end = draw_moment(flows[0], math.inf, points=9).axes[1].get_title()
+    assert end.startswith("time ")
+
+
+def test_a_flow_without_end_is_cut(tmp_path):
+    flow = gradient_flow(SpikedSLR(2.0, 10), "linear", start="mismatched", time=5.0)
+    assert flow.status == "diverged"
+    found = animate_flow(flow, tmp_path / "away.gif", frames=3, points=5)
+    assert found.stat().st_size > 1000
+
+
+def test_bad_input_is_named(flows, tmp_path):
+    for name in ("flow.mp4", "flow"):
+        with pytest.raises(ValueError, match=r"animation must be a file name ending in \.gif, got"):
+            animate_flow(flows, tmp_path / name)
+    with pytest.raises(ValueError, match="flows must be one or more of a single setting"):
+        animate_flow([], tmp_path / "flow.gif")
+    with pytest.raises(ValueError, match="frames must be a whole number >= 2, got 1"):
+        animate_flow(flows, tmp_path / "flow.gif", frames=1)
+    assert not list(tmp_path.iterdir())
