@@ -37,6 +37,7 @@ from slrlab.cli.options import (
     whole,
 )
 from slrlab.cli.simulation import amp, simulate
+from slrlab.cli.sweeps import results, sweep
 
 if TYPE_CHECKING:
     from slrlab.theory.bayes_optimal import BayesOptimal, BayesThresholds
@@ -237,6 +238,8 @@ def erm(
 
 app.command()(simulate)
 app.command()(amp)
+app.command()(sweep)
+app.command()(results)
 
 
 @app.command()

@@ -3,39 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
-from multiprocessing import get_context
-from typing import TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
+from slrlab.experiments.executors import Processes
 from slrlab.simulation.machine import cores
 
 Item = TypeVar("Item")
 Value = TypeVar("Value")
 Report = Callable[[int, int, str], None]
-
-_THREADS = (
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "NUMBA_NUM_THREADS",
-)
-
-
-@contextmanager
-def _single_threaded_children() -> Iterator[None]:
-    """Let each worker process use one thread of linear algebra: cores are shared by processes."""
-    before = {name: os.environ.get(name) for name in _THREADS}
-    os.environ.update(dict.fromkeys(_THREADS, "1"))
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
 
 
 def parallel_map(
@@ -50,7 +26,8 @@ def parallel_map(
 
     ``report(done, total, label)`` is called as results arrive. ``workers`` is the number of cores,
     or what the environment variable ``SLRLAB_WORKERS`` says. With one worker, or one item,
-    everything runs in this process. An error in one item cancels the rest and is raised.
+    everything runs in this process. An error in one item cancels the rest and is raised; the death
+    of a worker does not.
     """
     count = min(workers or default_workers(), len(items))
     tell = report or (lambda done, total, text: None)
@@ -61,18 +38,19 @@ def parallel_map(
             values.append(function(item))
             tell(done, len(items), label)
         return values
-    found: dict[int, Value] = {}
-    with _single_threaded_children():
-        pool = ProcessPoolExecutor(count, mp_context=get_context("spawn"))
-        try:
-            places = {pool.submit(function, item): place for place, item in enumerate(items)}
-            for future in as_completed(places):
-                found[places[future]] = future.result()
+    found: dict[Any, Value] = {}
+    executor = Processes(count)
+    try:
+        for place, item in enumerate(items):
+            executor.submit(place, function, item)
+        while len(found) < len(items):
+            for ended in executor.finished(timeout=60.0):
+                if ended.error is not None:
+                    raise ended.error
+                found[ended.tag] = ended.value
                 tell(len(found), len(items), label)
-        except BaseException:
-            _stop(pool)
-            raise
-        pool.shutdown()
+    finally:
+        executor.close()
     return [found[place] for place in range(len(items))]
 
 
@@ -90,11 +68,3 @@ def default_workers() -> int:
     if not given.isdecimal() or int(given) < 1:
         raise ValueError(f"SLRLAB_WORKERS must be a whole number >= 1, got {given!r}")
     return int(given)
-
-
-def _stop(pool: ProcessPoolExecutor) -> None:
-    """End a pool at once: running items are abandoned, waiting ones dropped."""
-    workers = list((getattr(pool, "_processes", None) or {}).values())
-    pool.shutdown(wait=False, cancel_futures=True)
-    for worker in workers:
-        worker.terminate()

@@ -1,0 +1,1 @@
+"""Sweeps that never lose a point: definition, store, executors."""
