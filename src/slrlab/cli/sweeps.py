@@ -152,21 +152,13 @@ def _listing(frame: pd.DataFrame) -> None:
     shown = frame.drop(columns=[name for name in hidden if name in frame.columns])
     # what all rows share is said once, above them
     same = [name for name in shown.columns if len(shown) > 1 and shown[name].nunique() <= 1]
-    common = ", ".join(
-        f"{name} {_cell(shown[name].iloc[0])}" for name in same if _known(shown, name)
-    )
+    told = [name for name in same if shown[name].notna().all()]
+    common = ", ".join(f"{name} {_cell(shown[name].iloc[0])}" for name in told)
     shown = shown.drop(columns=same)
     rows = [[_cell(value) for value in row] for row in shown.head(_SHOWN).itertuples(index=False)]
     more = f", the first {_SHOWN} shown" if len(frame) > _SHOWN else ""
-    print_table(
-        f"{len(frame)} points{more}" + (f": {common}" if common else ""),
-        [str(name) for name in shown.columns],
-        rows,
-    )
-
-
-def _known(frame: pd.DataFrame, name: str) -> bool:
-    return bool(frame[name].notna().all())
+    title = f"{len(frame)} points{more}" + (f": {common}" if common else "")
+    print_table(title, [str(name) for name in shown.columns], rows)
 
 
 def _cell(value: object) -> str:

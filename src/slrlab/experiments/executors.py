@@ -8,6 +8,8 @@ back as an error. This module must not know what is computed.
 from __future__ import annotations
 
 import os
+import threading
+import time
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -91,6 +93,17 @@ def _single_threaded_children() -> Iterator[None]:
                 os.environ[name] = value
 
 
+def _follow_parent(parent: int) -> None:
+    """Let a worker end with the process that started it, even one that was killed."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1.0)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
 class Processes:
     """Runs calls in processes of this machine, each with one thread."""
 
@@ -103,7 +116,11 @@ class Processes:
         self._deaths: dict[Hashable, int] = {}
 
     def _start(self) -> ProcessPoolExecutor:
-        return ProcessPoolExecutor(self.slots, mp_context=get_context("spawn"))
+        context = get_context("spawn")
+        given = (os.getpid(),)
+        return ProcessPoolExecutor(
+            self.slots, mp_context=context, initializer=_follow_parent, initargs=given
+        )
 
     def submit(self, tag: Hashable, function: Callable[..., Any], *given: Any) -> None:
         self._calls[tag] = (function, given)

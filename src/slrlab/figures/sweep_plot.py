@@ -52,10 +52,16 @@ def plot_sweep(frame: pd.DataFrame, x: str, path: Path) -> None:
                 for name, value in zip(varied, names, strict=True)
             )
             known = [MARKS[str(name)] for name in names if str(name) in MARKS]
-            style = (
-                {"color": known[0].color, "marker": known[0].marker} if known else {"marker": "o"}
+            color, marker = (known[0].color, known[0].marker) if known else (None, "o")
+            axes.errorbar(
+                means.index,
+                means["mean"],
+                yerr=bars,
+                capsize=2,
+                label=shown,
+                color=color,
+                marker=marker,
             )
-            axes.errorbar(means.index, means["mean"], yerr=bars, capsize=2, label=shown, **style)
         axes.set(xlabel=x, ylabel=f"{', '.join(sorted(set(rows['compute'])))}: value")
         if varied:
             axes.legend(fontsize=8)
