@@ -155,7 +155,7 @@ def test_a_full_disk(sweep_file, undisturbed, tmp_path):
     disk = tmp_path / "disk"
     disk.mkdir()
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=160k", "tmpfs", str(disk)], capture_output=True
+        ["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", str(disk)], capture_output=True
     )
     if mounted.returncode:
         pytest.skip("mounting is not allowed here")
@@ -168,7 +168,7 @@ def test_a_full_disk(sweep_file, undisturbed, tmp_path):
             for _ in range(1000):
                 file.write(b"x" * 1024)
         with ballast.open("r+b") as file:
-            file.truncate(ballast.stat().st_size - 40 * 1024)
+            file.truncate(ballast.stat().st_size - 110 * 1024)
         line = command(sweep_file, path, "--workers", "1")
         stopped = subprocess.run(line, capture_output=True, text=True)
         assert stopped.returncode == 1
