@@ -3,9 +3,17 @@
 Importing the package is cheap: no compilation and no plotting library.
 """
 
-from slrlab._errors import ComputationError, ConvergenceWarning, NotFittedError, SlrlabError
+from slrlab._errors import (
+    ClusterError,
+    ComputationError,
+    ConvergenceWarning,
+    NotFittedError,
+    SlrlabError,
+    StoreError,
+)
 from slrlab._result import Estimate, Result, Status
 from slrlab.experiments.amp import AmpComparison, compare_amp
+from slrlab.experiments.sweeps import Store, Sweep, SweepSummary, read_sweep, run_sweep
 from slrlab.model.activations import (
     Activation,
     Elementwise,
@@ -83,6 +91,7 @@ __all__ = [
     "BayesOptimal",
     "BayesRisk",
     "BayesThresholds",
+    "ClusterError",
     "ComputationError",
     "ConvergenceWarning",
     "Dataset",
@@ -114,6 +123,10 @@ __all__ = [
     "SlrlabError",
     "SpikedSLR",
     "Status",
+    "Store",
+    "StoreError",
+    "Sweep",
+    "SweepSummary",
     "TabulatedLandscape",
     "Task",
     "Teacher",
@@ -136,6 +149,7 @@ __all__ = [
     "minimal_risk",
     "online_sgd",
     "optimal_ridge",
+    "read_sweep",
     "register_activation",
     "register_task",
     "ridge_map",
@@ -143,6 +157,7 @@ __all__ = [
     "risk_at",
     "risk_profile",
     "run_amp",
+    "run_sweep",
     "sgd",
     "simulate_erm",
     "tabulate",

@@ -18,7 +18,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import slrlab
 from slrlab._errors import StoreError
 
 _current: ContextVar[Memo | None] = ContextVar("memo", default=None)
@@ -28,7 +27,7 @@ _current: ContextVar[Memo | None] = ContextVar("memo", default=None)
 def source_digest() -> str:
     """Return a digest of the package's source."""
     digest = hashlib.sha256()
-    root = Path(slrlab.__file__).parent
+    root = Path(__file__).parents[1]
     for path in sorted(root.rglob("*.py")):
         digest.update(str(path.relative_to(root)).encode() + path.read_bytes())
     return digest.hexdigest()
