@@ -70,6 +70,7 @@ from slrlab.theory.landscape import (
     gradient_flow,
     local_minima,
     risk_and_gradient,
+    sgd_flow,
     tabulate,
 )
 from slrlab.theory.population import (
@@ -159,6 +160,7 @@ __all__ = [
     "run_amp",
     "run_sweep",
     "sgd",
+    "sgd_flow",
     "simulate_erm",
     "tabulate",
 ]

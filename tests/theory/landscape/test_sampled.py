@@ -84,6 +84,15 @@ def test_samples_agree_with_the_quadrature_off_the_manifold(task, activation):
         assert abs(found.z_score(value)) < 4.5 or abs(found.value - value) < 1e-12
 
 
+@pytest.mark.parametrize("activation", [SMOOTH[0], SMOOTH[2], *PROJECTIONS], **named)
+def test_the_best_values_leave_no_gradient(activation):
+    landscape = SampledLandscape.draw(TASKS[1], activation, samples=1 << 10)
+    v, slope = landscape.at_best_values(K, BIAS)
+    assert_allclose(slope.v, 0.0, atol=1e-10)
+    assert slope.risk <= landscape(K, v + 0.01, BIAS).risk
+    assert not landscape.at_best_values(K * math.nan, BIAS)[1].finite
+
+
 class TwoBumps(TiltedTask):
     """A task whose relevant score is not Gaussian."""
 

@@ -113,6 +113,19 @@ class SampledLandscape:
         """Return risk and gradient: exactly the gradient of the risk of this sample."""
         return self.slope_and_noise(k, v, bias)[0]
 
+    def at_best_values(self, k: FloatArray, bias: float) -> tuple[FloatArray, Slope]:
+        """Return the ``v`` of least risk for given keys, and the slope there.
+
+        The risk of a sample is quadratic in ``v``: five gradients fix it exactly.
+        """
+        if not (np.isfinite(k).all() and math.isfinite(bias)):
+            return np.full(SIZE, math.nan), self(k, np.zeros(SIZE), bias)
+        ground = self(k, np.zeros(SIZE), bias).v
+        rows = [self(k, unit, bias).v - ground for unit in np.eye(SIZE)]
+        # directions in which no weight has any value are left alone
+        v = np.asarray(np.linalg.lstsq(np.array(rows), -ground, rcond=1e-14)[0])
+        return v, self(k, v, bias)
+
     def noise(self, k: FloatArray, v: FloatArray, bias: float) -> FloatArray:
         """Return ``N_kk = 4E[ρ²|g|²]``, ``N_kv = 4E[ρ² g·σ]``, ``N_vv = 4E[ρ²|σ|²]``.
 
