@@ -3,10 +3,18 @@
 Importing the package is cheap: no compilation and no plotting library.
 """
 
-from slrlab._errors import ComputationError, ConvergenceWarning, NotFittedError, SlrlabError
+from slrlab._errors import (
+    ClusterError,
+    ComputationError,
+    ConvergenceWarning,
+    NotFittedError,
+    SlrlabError,
+    StoreError,
+)
 from slrlab._result import Estimate, Result, Status
 from slrlab.experiments.amp import AmpComparison, compare_amp
 from slrlab.experiments.flows import FlowComparison, compare_descent, compare_sgd
+from slrlab.experiments.sweeps import Store, Sweep, SweepSummary, read_sweep, run_sweep
 from slrlab.model.activations import (
     Activation,
     Elementwise,
@@ -85,6 +93,7 @@ __all__ = [
     "BayesOptimal",
     "BayesRisk",
     "BayesThresholds",
+    "ClusterError",
     "ComputationError",
     "ConvergenceWarning",
     "Dataset",
@@ -117,6 +126,10 @@ __all__ = [
     "SlrlabError",
     "SpikedSLR",
     "Status",
+    "Store",
+    "StoreError",
+    "Sweep",
+    "SweepSummary",
     "TabulatedLandscape",
     "Task",
     "Teacher",
@@ -141,6 +154,7 @@ __all__ = [
     "minimal_risk",
     "online_sgd",
     "optimal_ridge",
+    "read_sweep",
     "register_activation",
     "register_task",
     "ridge_map",
@@ -148,6 +162,7 @@ __all__ = [
     "risk_at",
     "risk_profile",
     "run_amp",
+    "run_sweep",
     "sgd",
     "sgd_flow",
     "simulate_erm",

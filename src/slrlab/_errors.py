@@ -11,6 +11,14 @@ class ComputationError(SlrlabError):
     """A computation ended without a usable number and the caller asked for ``strict=True``."""
 
 
+class StoreError(SlrlabError):
+    """A file of results is damaged, of another kind, or cannot be read or written."""
+
+
+class ClusterError(SlrlabError):
+    """A cluster does not answer, or a worker process died again and again."""
+
+
 class NotFittedError(SlrlabError, ValueError, AttributeError):
     """An estimator was asked for an answer before ``fit``."""
 

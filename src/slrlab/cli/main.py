@@ -38,6 +38,7 @@ from slrlab.cli.options import (
     whole,
 )
 from slrlab.cli.simulation import amp, simulate
+from slrlab.cli.sweeps import results, sweep
 
 if TYPE_CHECKING:
     from slrlab.theory.bayes_optimal import BayesOptimal, BayesThresholds
@@ -239,6 +240,8 @@ def erm(
 app.command()(flow)
 app.command()(simulate)
 app.command()(amp)
+app.command()(sweep)
+app.command()(results)
 
 
 @app.command()

@@ -4,38 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
-from multiprocessing import get_context
-from typing import TypeVar
+from contextvars import ContextVar
+from typing import Any, TypeVar
 
+from slrlab.experiments.executors import Executor, InProcess, Processes
+from slrlab.experiments.memo import remembered
 from slrlab.simulation.machine import cores
 
 Item = TypeVar("Item")
 Value = TypeVar("Value")
 Report = Callable[[int, int, str], None]
-
-_THREADS = (
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "NUMBA_NUM_THREADS",
-)
-
-
-@contextmanager
-def _single_threaded_children() -> Iterator[None]:
-    """Let each worker process use one thread of linear algebra: cores are shared by processes."""
-    before = {name: os.environ.get(name) for name in _THREADS}
-    os.environ.update(dict.fromkeys(_THREADS, "1"))
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
 
 
 def parallel_map(
@@ -50,30 +29,66 @@ def parallel_map(
 
     ``report(done, total, label)`` is called as results arrive. ``workers`` is the number of cores,
     or what the environment variable ``SLRLAB_WORKERS`` says. With one worker, or one item,
-    everything runs in this process. An error in one item cancels the rest and is raised.
+    everything runs in this process. Inside `slrlab.experiments.memo.remember` what was computed
+    before is not computed again. An error in one item cancels the rest and is raised; the death
+    of a worker does not.
     """
-    count = min(workers or default_workers(), len(items))
     tell = report or (lambda done, total, text: None)
-    tell(0, len(items), label)
-    if count <= 1:
-        values = []
-        for done, item in enumerate(items, start=1):
-            values.append(function(item))
-            tell(done, len(items), label)
-        return values
-    found: dict[int, Value] = {}
-    with _single_threaded_children():
-        pool = ProcessPoolExecutor(count, mp_context=get_context("spawn"))
-        try:
-            places = {pool.submit(function, item): place for place, item in enumerate(items)}
-            for future in as_completed(places):
-                found[places[future]] = future.result()
+    memo = remembered()
+    found: dict[Any, Value] = {} if memo is None else dict(memo.known(function, items))
+    missing = [place for place in range(len(items)) if place not in found]
+    tell(len(found), len(items), label)
+    count = min(workers or default_workers(), len(missing))
+    executor, kept = _executor(count)
+    try:
+        for place in missing:
+            executor.submit(place, function, items[place])
+        while len(found) < len(items):
+            for ended in executor.finished(timeout=60.0):
+                if ended.error is not None:
+                    raise ended.error
+                found[ended.tag] = ended.value
+                if memo is not None:
+                    memo.keep(function, items[int(str(ended.tag))], ended.value)
                 tell(len(found), len(items), label)
-        except BaseException:
-            _stop(pool)
-            raise
-        pool.shutdown()
+    except BaseException:
+        executor.close()
+        raise
+    if not kept:
+        executor.close()
     return [found[place] for place in range(len(items))]
+
+
+_shared: ContextVar[Processes | None] = ContextVar("shared workers", default=None)
+
+
+@contextmanager
+def shared_workers() -> Iterator[None]:
+    """Keep worker processes from one `parallel_map` to the next inside a ``with`` block.
+
+    A new process takes seconds to import and to load compiled code.
+    """
+    count = default_workers()
+    if count == 1:
+        yield
+        return
+    executor = Processes(count)
+    token = _shared.set(executor)
+    try:
+        yield
+    finally:
+        _shared.reset(token)
+        executor.close()
+
+
+def _executor(count: int) -> tuple[Executor, bool]:
+    """Return where to compute, and whether it outlives the call."""
+    shared = _shared.get()
+    if count <= 1:
+        return InProcess(), False
+    if shared is not None and count == shared.slots:
+        return shared, True
+    return Processes(count), False
 
 
 def default_workers() -> int:
@@ -90,11 +105,3 @@ def default_workers() -> int:
     if not given.isdecimal() or int(given) < 1:
         raise ValueError(f"SLRLAB_WORKERS must be a whole number >= 1, got {given!r}")
     return int(given)
-
-
-def _stop(pool: ProcessPoolExecutor) -> None:
-    """End a pool at once: running items are abandoned, waiting ones dropped."""
-    workers = list((getattr(pool, "_processes", None) or {}).values())
-    pool.shutdown(wait=False, cancel_futures=True)
-    for worker in workers:
-        worker.terminate()

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from slrlab import _checks
 from slrlab.experiments.claims import CLAIMS, Verdict, run_claims
-from slrlab.experiments.parallel import Report
+from slrlab.experiments.memo import remember
+from slrlab.experiments.parallel import Report, shared_workers
 from slrlab.figures import FIGURES, PROFILES, figure_module, make_figure
 
 _STYLE = """
@@ -29,6 +30,8 @@ def reproduce_all(
 ) -> tuple[list[Path], bool]:
     """Make every figure, check every claim, write ``report.html``; return files and verdict.
 
+    Stopped and called again, it goes on with what is missing: finished points are kept in ``out``.
+
     Raises
     ------
     ValueError
@@ -38,13 +41,14 @@ def reproduce_all(
     out.mkdir(parents=True, exist_ok=True)
     paths: list[Path] = []
     timings: dict[str, float] = {}
-    for name in FIGURES:
+    with remember(out / f"finished-{profile}.sqlite"), shared_workers():
+        for name in FIGURES:
+            start = time.perf_counter()
+            paths += make_figure(name, out, profile=profile, report=report)
+            timings[f"figure {name}"] = time.perf_counter() - start
         start = time.perf_counter()
-        paths += make_figure(name, out, profile=profile, report=report)
-        timings[f"figure {name}"] = time.perf_counter() - start
-    start = time.perf_counter()
-    verdicts = run_claims(report=report)
-    timings["claims"] = time.perf_counter() - start
+        verdicts = run_claims(report=report)
+        timings["claims"] = time.perf_counter() - start
     page = out / "report.html"
     page.write_text(_page(out, profile, verdicts, timings), encoding="utf-8")
     return [*paths, page], all(verdict.holds for verdict in verdicts)

@@ -1,0 +1,165 @@
+"""The commands `sweep` and `results`: many points into one file, and what is in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from slrlab.cli.console import print_json, print_lines, print_table, progress
+from slrlab.cli.options import JsonOption, whole
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+StoreOption = Annotated[
+    Path, typer.Option("--store", help="SQLite file of results.", metavar="FILE")
+]
+_DEFAULT = Path("results/store.sqlite")
+_SHOWN = 40  # rows of a listing on the terminal
+
+
+def sweep(
+    file: Annotated[Path, typer.Argument(help="TOML file of the sweep.", metavar="FILE")],
+    store: StoreOption = _DEFAULT,
+    workers: Annotated[
+        str | None,
+        typer.Option("--workers", help="Processes; default: the cores.", metavar="n"),
+    ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            "--cluster",
+            help="Dask scheduler instead of processes: tcp://host:port.",
+            metavar="ADDR",
+        ),
+    ] = None,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Compute failed points again.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    r"""Compute every point of a sweep that the store does not hold yet.
+
+    Each point is kept the moment it is finished; stop it at any time and run it again.
+
+    \b
+    compute = "population"        # or bayes, erm, optimal-ridge, simulate, flow
+    seeds = 1
+    [settings]
+    length = 3
+    [grid]
+    signal = [1, 2, 4]
+    activation = ["softmax", "linear"]
+
+    Example: slrlab sweep curve.toml --store results/store.sqlite
+    """
+    from slrlab.experiments.sweeps.definition import read_sweep
+    from slrlab.experiments.sweeps.run import run_sweep
+
+    count = None if workers is None else whole(workers, "workers", low=1)
+    if count is not None and cluster is not None:
+        raise ValueError(f"workers must be left out with --cluster, got {workers}")
+    wanted = read_sweep(file)
+    with progress() as report:
+        found = run_sweep(
+            wanted,
+            store,
+            workers=count,
+            cluster=cluster,
+            retry_failed=retry_failed,
+            report=report,
+        )
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        print_lines([store])
+    if found.failed:
+        raise typer.Exit(1)
+
+
+def results(
+    store: StoreOption = _DEFAULT,
+    where: Annotated[
+        list[str] | None,
+        typer.Option("--where", help="Keep rows with this value; may repeat.", metavar="COL=VALUE"),
+    ] = None,
+    csv: Annotated[
+        Path | None, typer.Option("--csv", help="Write a CSV file.", metavar="FILE")
+    ] = None,
+    parquet: Annotated[
+        Path | None, typer.Option("--parquet", help="Write a Parquet file.", metavar="FILE")
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option("--plot", help="Draw value against a column: .png or .pdf.", metavar="FILE"),
+    ] = None,
+    x: Annotated[str, typer.Option("--x", help="Column of --plot.", metavar="COL")] = "signal",
+    as_json: JsonOption = False,
+) -> None:
+    """List, filter, export and plot the points of a store.
+
+    Example: slrlab results --where activation=softmax --plot curve.png --x signal
+    """
+    from slrlab.experiments.sweeps.store import Store
+
+    if not store.exists():
+        raise ValueError(f"store must be a file of results, got {store}: no such file")
+    pairs = dict(_pair(text) for text in where or [])
+    with Store(store) as base:
+        frame = base.frame(pairs)
+    written: list[Path] = []
+    if csv is not None:
+        frame.to_csv(csv, index=False)
+        written.append(csv)
+    if parquet is not None:
+        _parquet(frame, parquet)
+        written.append(parquet)
+    if plot is not None:
+        from slrlab.figures.sweep_plot import plot_sweep
+
+        plot_sweep(frame, x, plot)
+        written.append(plot)
+    if as_json:
+        rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
+        print_json({"rows": rows, "files": [str(path) for path in written]})
+    elif written:
+        print_lines(written)
+    else:
+        _listing(frame)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise ValueError(f"where must be COLUMN=VALUE, got {text}")
+    return name, value
+
+
+def _parquet(frame: pd.DataFrame, path: Path) -> None:
+    try:
+        frame.to_parquet(path, index=False)
+    except ImportError:
+        raise ValueError(
+            "parquet must be left out without the extra parquet (pip install 'slrlab[parquet]'), "
+            f"got {path}"
+        ) from None
+
+
+def _listing(frame: pd.DataFrame) -> None:
+    hidden = ["message", "versions", "finished", "key", "seconds"]
+    shown = frame.drop(columns=[name for name in hidden if name in frame.columns])
+    # what all rows share is said once, above them
+    same = [name for name in shown.columns if len(shown) > 1 and shown[name].nunique() <= 1]
+    told = [name for name in same if shown[name].notna().all()]
+    common = ", ".join(f"{name} {_cell(shown[name].iloc[0])}" for name in told)
+    shown = shown.drop(columns=same)
+    rows = [[_cell(value) for value in row] for row in shown.head(_SHOWN).itertuples(index=False)]
+    more = f", the first {_SHOWN} shown" if len(frame) > _SHOWN else ""
+    title = f"{len(frame)} points{more}" + (f": {common}" if common else "")
+    print_table(title, [str(name) for name in shown.columns], rows)
+
+
+def _cell(value: object) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

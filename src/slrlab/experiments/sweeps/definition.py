@@ -1,0 +1,154 @@
+"""A sweep: settings times what to compute, from a TOML file or from Python.
+
+    name = "learning curve"
+    compute = "optimal-ridge"
+    seeds = 2
+
+    [settings]
+    task = "spiked"
+    length = 3
+
+    [grid]
+    signal = [1.0, 2.0, 5.0]
+    alpha = [1, 2, 4, 8]
+    activation = ["softmax", "linear"]
+
+Instead of (or besides) a grid, ``[[points]]`` tables list settings one by one. This module must
+not know how points are computed or kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from slrlab import _checks
+from slrlab.experiments.sweeps.computations import COMPUTATIONS, Computation
+
+KEYS = ("name", "compute", "seeds", "settings", "grid", "points")
+
+
+@dataclass(frozen=True)
+class Point:
+    """One computation at definite settings and seed; ``key`` is what it is known by."""
+
+    compute: str
+    settings: dict[str, Any]
+    seed: int = 0
+
+    @property
+    def key(self) -> str:
+        """Digest of the whole point: another setting is another point."""
+        whole = json.dumps([self.compute, self.settings, self.seed], sort_keys=True)
+        return hashlib.sha256(whole.encode()).hexdigest()
+
+    @property
+    def computation(self) -> Computation:
+        """What is computed."""
+        return COMPUTATIONS[self.compute]
+
+    def __str__(self) -> str:
+        shown = ", ".join(f"{name} {value}" for name, value in self.settings.items())
+        return f"{self.compute}: {shown}, seed {self.seed}"
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A grid or a list of settings, times seeds.
+
+    Parameters
+    ----------
+    compute
+        Name of a computation: population, bayes, erm, optimal-ridge, simulate or flow.
+    settings
+        Settings that all points share.
+    grid
+        Settings with a list of values each; every combination is a point.
+    points
+        Settings one by one; they override those shared.
+    seeds
+        Number of seeds, from 0 on, or a list of seeds; computations without chance use one.
+    name
+        A title.
+
+    Raises
+    ------
+    ValueError
+        If a name is unknown or a setting is out of range.
+
+    Examples
+    --------
+    >>> sweep = Sweep("population", grid={"signal": [1.0, 2.0], "activation": ["softmax", "erf"]})
+    >>> len(sweep.expand())
+    4
+    """
+
+    compute: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    points: Sequence[Mapping[str, Any]] = ()
+    seeds: int | Sequence[int] = 1
+    name: str = "sweep"
+
+    def __post_init__(self) -> None:
+        _checks.choice(self.compute, "compute", COMPUTATIONS)
+        for name, values in self.grid.items():
+            if isinstance(values, str) or not isinstance(values, Sequence) or not values:
+                raise ValueError(f"grid {name} must be a list of values, got {values!r}")
+            if name in self.settings:
+                raise ValueError(f"setting {name} must be shared or in the grid, got both")
+
+    def expand(self) -> list[Point]:
+        """Return all points, checked, each once."""
+        computation = COMPUTATIONS[self.compute]
+        if isinstance(self.seeds, Sequence):
+            seeds = [_checks.integer(seed, "seeds", low=0) for seed in self.seeds]
+        else:
+            seeds = list(range(_checks.integer(self.seeds, "seeds")))
+        if not computation.seeded:
+            seeds = seeds[:1]
+        combined = [dict(self.settings) | dict(given) for given in self.points]
+        if self.grid or not combined:
+            for values in itertools.product(*self.grid.values()):
+                combined.append(dict(self.settings) | dict(zip(self.grid, values, strict=True)))
+        found: dict[str, Point] = {}
+        for settings in combined:
+            whole = computation.complete(settings)
+            for seed in seeds:
+                point = Point(self.compute, whole, seed)
+                found.setdefault(point.key, point)
+        return list(found.values())
+
+
+def read_sweep(path: Path | str) -> Sweep:
+    """Read a sweep from a TOML file.
+
+    Raises
+    ------
+    ValueError
+        If the file is not TOML, or holds an unknown key or a value of the wrong kind.
+    OSError
+        If it cannot be read.
+    """
+    given = Path(path)
+    try:
+        content = tomllib.loads(given.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"sweep must be a TOML file, got {given}: {error}") from None
+    for key in content:
+        _checks.choice(key, f"key of {given.name}", KEYS)
+    if "compute" not in content:
+        raise ValueError(f"compute must be one of {', '.join(COMPUTATIONS)}, got nothing")
+    for key in ("settings", "grid"):
+        if not isinstance(content.get(key, {}), dict):
+            raise ValueError(f"{key} must be a table [{key}], got {content[key]!r}")
+    listed = content.get("points", [])
+    if not isinstance(listed, list) or not all(isinstance(item, dict) for item in listed):
+        raise ValueError(f"points must be tables [[points]], got {listed!r}")
+    return Sweep(**({"name": given.stem} | content))

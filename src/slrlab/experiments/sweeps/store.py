@@ -1,0 +1,275 @@
+"""Results on disk: one SQLite file, one row a finished point, nothing ever half written.
+
+A row is committed at once, in a write-ahead log, so that a killed process loses only what it was
+computing. A *lease* says that a live process is computing a point; two sweeps on one store share
+the work and never repeat it. The file opens with plain pandas:
+``pandas.read_sql("SELECT * FROM points", sqlite3.connect(path))``. This module must not know what
+is computed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sqlite3
+import threading
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from slrlab._errors import StoreError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+VERSION = 1
+_STALE = 60.0  # seconds without a sign of life after which a lease is void
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS points(
+    key TEXT PRIMARY KEY,
+    compute TEXT NOT NULL,
+    settings TEXT NOT NULL,
+    seed INTEGER NOT NULL,
+    value REAL,
+    error REAL,
+    status TEXT NOT NULL,
+    message TEXT NOT NULL,
+    result TEXT NOT NULL,
+    seconds REAL NOT NULL,
+    versions TEXT NOT NULL,
+    finished TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS leases(
+    key TEXT PRIMARY KEY,
+    owner TEXT NOT NULL,
+    beat REAL NOT NULL
+) WITHOUT ROWID;
+"""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A finished point."""
+
+    key: str
+    compute: str
+    settings: dict[str, Any]
+    seed: int
+    value: float | None
+    error: float | None
+    status: str
+    message: str
+    result: dict[str, Any]
+    seconds: float
+    versions: dict[str, str]
+
+
+class Store:
+    """A file of finished points, open for reading and writing.
+
+    Raises
+    ------
+    StoreError
+        If the file is no store of this version, is damaged, or cannot be written.
+    """
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+        self.owner = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:12]}"
+        with self._guarded("open"):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._base = sqlite3.connect(self.path, timeout=60.0, isolation_level=None)
+            self._base.execute("PRAGMA journal_mode=WAL")
+            self._base.execute("PRAGMA synchronous=NORMAL")
+            found = self._base.execute("PRAGMA user_version").fetchone()[0]
+            if found not in (0, VERSION):
+                raise StoreError(f"store {self.path} has version {found}, this is {VERSION}")
+            if found == 0:
+                foreign = self._base.execute(
+                    "SELECT count(*) FROM sqlite_master WHERE type = 'table'"
+                ).fetchone()[0]
+                if foreign:
+                    raise StoreError(f"store {self.path} is a database of something else")
+                with self._transaction():
+                    for statement in _SCHEMA.split(";"):
+                        self._base.execute(statement)
+                    self._base.execute(f"PRAGMA user_version={VERSION}")
+            problem = self._base.execute("PRAGMA quick_check(1)").fetchone()[0]
+            if problem != "ok":
+                raise StoreError(f"store {self.path} is damaged: {problem}")
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give back all leases of this process and close the file."""
+        with suppress(sqlite3.Error):  # on a full disk they end with this process
+            self._base.execute("DELETE FROM leases WHERE owner = ?", (self.owner,))
+        self._base.close()
+
+    @contextmanager
+    def _guarded(self, what: str) -> Iterator[None]:
+        """Turn errors of the database and the disk into one clear line."""
+        try:
+            yield
+        except (sqlite3.DatabaseError, OSError) as error:
+            raise StoreError(f"cannot {what} the store {self.path}: {error}") from None
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._base.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            if self._base.in_transaction:
+                self._base.execute("ROLLBACK")
+            raise
+        self._base.execute("COMMIT")
+
+    def done(self, keys: Iterable[str], *, failed: bool = True) -> set[str]:
+        """Return which of these points are finished; without ``failed``, those to try again not."""
+        wanted = set(keys)
+        query = "SELECT key FROM points" + ("" if failed else " WHERE status != 'failed'")
+        with self._guarded("read"):
+            return wanted & {key for (key,) in self._base.execute(query)}
+
+    def claim(self, keys: Sequence[str], most: int, *, failed: bool = True) -> list[str]:
+        """Lease up to ``most`` points that nobody has finished or is computing."""
+        taken: list[str] = []
+        now = time.time()
+        with self._guarded("write"), self._transaction():
+            for key in keys:
+                if len(taken) == most:
+                    break
+                status = self._base.execute(
+                    "SELECT status FROM points WHERE key = ?", (key,)
+                ).fetchone()
+                if status is not None and (failed or status[0] != "failed"):
+                    continue
+                lease = self._base.execute(
+                    "SELECT owner, beat FROM leases WHERE key = ?", (key,)
+                ).fetchone()
+                if lease is not None and _alive(str(lease[0]), float(lease[1]), now):
+                    continue
+                self._base.execute(
+                    "INSERT OR REPLACE INTO leases VALUES (?, ?, ?)", (key, self.owner, now)
+                )
+                taken.append(key)
+        return taken
+
+    def release(self, keys: Iterable[str]) -> None:
+        """Give leases back without a result."""
+        with self._guarded("write"), self._transaction():
+            for key in keys:
+                self._base.execute(
+                    "DELETE FROM leases WHERE key = ? AND owner = ?", (key, self.owner)
+                )
+
+    def put(self, row: Row) -> None:
+        """Commit a finished point and end its lease, both or neither."""
+        values = (
+            row.key,
+            row.compute,
+            json.dumps(row.settings, sort_keys=True),
+            row.seed,
+            row.value,
+            row.error,
+            row.status,
+            row.message,
+            json.dumps(row.result),
+            row.seconds,
+            json.dumps(row.versions, sort_keys=True),
+            datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+        with self._guarded("write"), self._transaction():
+            marks = ", ".join("?" * len(values))
+            self._base.execute(f"INSERT OR REPLACE INTO points VALUES ({marks})", values)
+            self._base.execute("DELETE FROM leases WHERE key = ?", (row.key,))
+
+    def count(self) -> int:
+        """Return the number of finished points."""
+        with self._guarded("read"):
+            return int(self._base.execute("SELECT count(*) FROM points").fetchone()[0])
+
+    def frame(self, where: dict[str, str] | None = None) -> pd.DataFrame:
+        """Return one row a point: settings as columns, then the results.
+
+        ``where`` keeps rows whose column, as text, is the given one (numbers: equal in value).
+        """
+        import pandas as pd
+
+        with self._guarded("read"):
+            found = self._base.execute(
+                "SELECT compute, settings, seed, value, error, status, message, seconds, versions, "
+                "finished, key FROM points ORDER BY compute, settings, seed"
+            ).fetchall()
+        rows = []
+        for compute, settings, *rest in found:
+            names = ("seed", "value", "error", "status", "message", "seconds", "versions")
+            own = dict(zip((*names, "finished", "key"), rest, strict=True))
+            rows.append({"compute": compute} | json.loads(settings) | own)
+        frame = pd.DataFrame(rows)
+        for name, text in (where or {}).items():
+            if name not in frame.columns:
+                known = ", ".join(map(str, frame.columns)) or "none: the store is empty"
+                raise ValueError(f"where must name a column ({known}), got {name}")
+            frame = frame[[_equal(value, text) for value in frame[name]]]
+        return frame
+
+
+class Heartbeat:
+    """Keeps the leases of a store alive from a thread of its own while computations run."""
+
+    def __init__(self, store: Store, every: float = _STALE / 6.0) -> None:
+        self._store, self._every = store, every
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._beat, daemon=True)
+
+    def __enter__(self) -> Heartbeat:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end.set()
+        self._thread.join()
+
+    def _beat(self) -> None:
+        base = sqlite3.connect(self._store.path, timeout=60.0, isolation_level=None)
+        try:
+            while not self._end.wait(self._every):
+                with suppress(sqlite3.Error):  # a missed beat is made up by the next
+                    base.execute(
+                        "UPDATE leases SET beat = ? WHERE owner = ?",
+                        (time.time(), self._store.owner),
+                    )
+        finally:
+            base.close()
+
+
+def _equal(value: Any, text: str) -> bool:
+    try:
+        return float(value) == float(text)
+    except (TypeError, ValueError):
+        return str(value) == text
+
+
+def _alive(owner: str, beat: float, now: float) -> bool:
+    """Return whether the process behind a lease is still at work."""
+    host, pid, _ = owner.rsplit(":", 2)
+    if host == socket.gethostname():
+        try:
+            os.kill(int(pid), 0)
+        except ProcessLookupError:
+            return False
+        except PermissionError:
+            pass
+    return now - beat < _STALE

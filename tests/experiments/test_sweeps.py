@@ -1,0 +1,384 @@
+import contextlib
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from slrlab._errors import ClusterError, StoreError
+from slrlab.experiments.executors import InProcess, Processes
+from slrlab.experiments.sweeps.computations import COMPUTATIONS
+from slrlab.experiments.sweeps.definition import Sweep, read_sweep
+from slrlab.experiments.sweeps.run import run_sweep
+from slrlab.experiments.sweeps.store import Row, Store
+
+TOML = """
+compute = "population"
+[settings]
+task = "max"
+length = 3
+[grid]
+signal = [1.0, 1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 2.75, 3.0, 3.25]
+activation = ["softmax", "softplus"]
+"""
+QUICK = Sweep("population", grid={"signal": [1.0, 2.0], "activation": ["softmax", "linear"]})
+
+
+def rows(path):
+    """Everything in a store but when and how fast it was computed."""
+    with contextlib.closing(sqlite3.connect(path)) as base:
+        frame = pd.read_sql("SELECT * FROM points ORDER BY key", base)
+        leases = base.execute("SELECT count(*) FROM leases").fetchone()[0]
+        assert base.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
+    assert leases == 0
+    return frame.drop(columns=["seconds", "finished"])
+
+
+@pytest.fixture(scope="module")
+def sweep_file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("sweep") / "sweep.toml"
+    path.write_text(TOML)
+    return path
+
+
+@pytest.fixture(scope="module")
+def undisturbed(sweep_file, tmp_path_factory):
+    path = tmp_path_factory.mktemp("store") / "store.sqlite"
+    found = run_sweep(read_sweep(sweep_file), path, workers=1)
+    assert found.computed == found.points == 20
+    return rows(path)
+
+
+def command(sweep_file, store, *more):
+    line = [sys.executable, "-m", "slrlab", "sweep", str(sweep_file), "--store", str(store)]
+    return [*line, "--json", *more]
+
+
+def finished(path):
+    if not path.exists():
+        return 0
+    with contextlib.closing(sqlite3.connect(path)) as base, contextlib.suppress(sqlite3.Error):
+        return base.execute("SELECT count(*) FROM points").fetchone()[0]
+    return 0
+
+
+def wait_for(path, count, process):
+    end = time.monotonic() + 90.0
+    while finished(path) < count:
+        assert time.monotonic() < end
+        assert process.poll() is None
+        time.sleep(0.02)
+
+
+def children(pid):
+    found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True)
+    return [int(line) for line in found.stdout.split()]
+
+
+def test_a_second_run_computes_nothing(tmp_path):
+    path = tmp_path / "store.sqlite"
+    first = run_sweep(QUICK, path, workers=1)
+    second = run_sweep(QUICK, path, workers=1)
+    assert (first.computed, second.computed, second.points) == (4, 0, 4)
+    wider = Sweep("population", grid={"signal": [1.0, 2.0, 3.0], "activation": ["linear"]})
+    assert run_sweep(wider, path, workers=1).computed == 1
+    changed = Sweep("population", settings={"noise": 0.1}, grid=QUICK.grid)
+    assert run_sweep(changed, path, workers=1).computed == 4
+
+
+def test_the_same_from_one_and_two_processes(sweep_file, undisturbed, tmp_path):
+    run_sweep(read_sweep(sweep_file), tmp_path / "two.sqlite", workers=2)
+    pd.testing.assert_frame_equal(rows(tmp_path / "two.sqlite"), undisturbed)
+
+
+def test_kill_the_main_process(sweep_file, undisturbed, tmp_path):
+    path = tmp_path / "store.sqlite"
+    process = subprocess.Popen(
+        command(sweep_file, path, "--workers", "2"), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    wait_for(path, 4, process)
+    workers = children(process.pid)
+    process.kill()
+    process.communicate()
+    before = finished(path)
+    assert 4 <= before < 20
+    again = subprocess.run(command(sweep_file, path), capture_output=True, text=True, check=True)
+    # what was committed is not computed again, what was not is; dead leases do not hold it up
+    assert json.loads(again.stdout)["computed"] == 20 - before
+    pd.testing.assert_frame_equal(rows(path), undisturbed)
+    time.sleep(1.5)
+    for worker in workers:  # nobody is left behind
+        with pytest.raises(ProcessLookupError):
+            os.kill(worker, 0)
+
+
+def test_kill_a_worker(sweep_file, undisturbed, tmp_path):
+    path = tmp_path / "store.sqlite"
+    process = subprocess.Popen(
+        command(sweep_file, path, "--workers", "2"), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    wait_for(path, 3, process)
+    victims = [pid for pid in children(process.pid) if "spawn_main" in _command_line(pid)]
+    os.kill(victims[0], signal.SIGKILL)
+    out, _ = process.communicate(timeout=120)
+    assert process.returncode == 0
+    found = json.loads(out)
+    assert (found["computed"], found["failed"]) == (20, 0)
+    pd.testing.assert_frame_equal(rows(path), undisturbed)
+
+
+def _command_line(pid):
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_text()
+    return ""
+
+
+def test_two_sweeps_share_a_store(sweep_file, undisturbed, tmp_path):
+    path = tmp_path / "store.sqlite"
+    line = command(sweep_file, path, "--workers", "1")
+    both = [subprocess.Popen(line, stdout=subprocess.PIPE) for _ in range(2)]
+    found = [json.loads(process.communicate(timeout=120)[0]) for process in both]
+    assert sum(item["computed"] for item in found) == 20
+    assert all(item["computed"] > 0 for item in found)
+    pd.testing.assert_frame_equal(rows(path), undisturbed)
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("mount"), reason="needs a small disk")
+def test_a_full_disk(sweep_file, undisturbed, tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", str(disk)], capture_output=True
+    )
+    if mounted.returncode:
+        pytest.skip("mounting is not allowed here")
+    try:
+        path = disk / "store.sqlite"
+        with Store(path):
+            pass
+        ballast = disk / "ballast"
+        with contextlib.suppress(OSError), ballast.open("wb", buffering=0) as file:
+            for _ in range(1000):
+                file.write(b"x" * 1024)
+        with ballast.open("r+b") as file:
+            file.truncate(ballast.stat().st_size - 110 * 1024)
+        line = command(sweep_file, path, "--workers", "1")
+        stopped = subprocess.run(line, capture_output=True, text=True)
+        assert stopped.returncode == 1
+        assert stopped.stdout == ""
+        assert stopped.stderr.strip().splitlines()[-1].startswith("slrlab: cannot write the store")
+        assert "full" in stopped.stderr
+        ballast.unlink()
+        before = finished(path)
+        assert 0 < before < 20
+        again = subprocess.run(line, capture_output=True, text=True, check=True)
+        assert json.loads(again.stdout)["computed"] == 20 - before
+        pd.testing.assert_frame_equal(rows(path), undisturbed)
+    finally:
+        subprocess.run(["umount", "-l", str(disk)], check=True)
+
+
+@pytest.mark.slow
+def test_a_cluster_that_loses_a_worker(sweep_file, undisturbed, tmp_path):
+    from distributed import LocalCluster
+
+    path = tmp_path / "store.sqlite"
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+    with LocalCluster(host="127.0.0.1", **options) as cluster:
+        process = subprocess.Popen(
+            command(sweep_file, path, "--cluster", cluster.scheduler_address),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        wait_for(path, 3, process)
+        os.kill(next(iter(cluster.workers.values())).pid, signal.SIGKILL)
+        out, err = process.communicate(timeout=120)
+        assert process.returncode == 0, err
+    found = json.loads(out)
+    assert (found["computed"], found["failed"]) == (20, 0)
+    pd.testing.assert_frame_equal(rows(path), undisturbed)
+
+
+def test_nobody_answers(tmp_path):
+    with pytest.raises(ClusterError, match="no cluster answers at tcp://127"):
+        run_sweep(QUICK, tmp_path / "store.sqlite", cluster="tcp://127.0.0.1:9")
+
+
+def test_failures_are_rows_and_may_be_tried_again(tmp_path):
+    path = tmp_path / "store.sqlite"
+    sweep = Sweep("flow", points=[{"signal": 1.0, "start": "nowhere"}])
+    first = run_sweep(sweep, path, workers=1)
+    assert (first.computed, first.failed) == (1, 1)
+    with Store(path) as store:
+        (row,) = store.frame().to_dict("records")
+    assert row["status"] == "failed"
+    assert "start must be one of" in row["message"]
+    assert run_sweep(sweep, path, workers=1).computed == 0
+    assert run_sweep(sweep, path, workers=1, retry_failed=True).computed == 1
+
+
+def test_every_computation_runs(tmp_path):
+    given = {
+        "population": {},
+        "bayes": {"alpha": 0.5},
+        "erm": {"alpha": 4.0, "ridge_k": 1.0, "ridge_v": 1.0, "tolerance": 0.02},
+        "optimal-ridge": {"alpha": 8.0, "tolerance": 0.05},
+        "simulate": {"alpha": 2.0, "ridge_k": 1.0, "ridge_v": 1.0, "dim": 20, "test_samples": 100},
+        "flow": {},
+    }
+    assert set(given) == set(COMPUTATIONS)
+    for name, settings in given.items():
+        shared = {"length": 2, **({} if name == "bayes" else {"activation": "linear"})}
+        sweep = Sweep(name, settings=shared | settings)
+        assert run_sweep(sweep, tmp_path / "store.sqlite", workers=1).failed == 0
+    with Store(tmp_path / "store.sqlite") as store:
+        frame = store.frame()
+        assert frame["value"].between(0.0, 1.5).all()
+        assert len(store.frame({"compute": "flow"})) == 1
+        assert len(store.frame({"alpha": "4"})) == 1
+        with pytest.raises(ValueError, match="where must name a column"):
+            store.frame({"nothing": "1"})
+
+
+def test_big_simulations_wait_for_each_other(tmp_path, monkeypatch):
+    from slrlab.experiments.sweeps import run
+
+    together = []
+
+    class Watching(InProcess):
+        slots = 4
+
+        def submit(self, tag, function, *given):
+            super().submit(tag, function, *given)
+            together.append(len(self._calls))
+
+    shared = {"ridge_k": 1.0, "ridge_v": 1.0, "alpha": 2.0, "test_samples": 50, "length": 2}
+    sweep = Sweep("simulate", settings=shared, grid={"dim": [40, 41, 42]}, seeds=2)
+    size = COMPUTATIONS["simulate"].memory(
+        run.task_of(sweep.expand()[0].settings), sweep.expand()[0].settings
+    )
+    monkeypatch.setattr(run, "InProcess", Watching)
+    monkeypatch.setattr(run, "allowed_memory", lambda: int(2.5 * size))
+    run_sweep(sweep, tmp_path / "one.sqlite", workers=1)
+    assert max(together) == 2
+    together.clear()
+    monkeypatch.setattr(run, "allowed_memory", lambda: 1)  # each alone, rather than never
+    run_sweep(sweep, tmp_path / "two.sqlite", workers=1)
+    assert max(together) == 1
+
+
+def _die(path):
+    """Kill the worker that runs this, every time."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _double(x):
+    time.sleep(0.01)
+    return 2 * x
+
+
+def test_a_call_that_kills_its_worker_does_not_stop_the_others():
+    executor = Processes(2)
+    try:
+        for i in range(6):
+            executor.submit(i, _double, i)
+        executor.submit("bad", _die, None)
+        for i in range(6, 10):
+            executor.submit(i, _double, i)
+        found = {}
+        end = time.monotonic() + 90.0
+        while len(found) < 11 and time.monotonic() < end:
+            for item in executor.finished(timeout=1.0):
+                found[item.tag] = item
+    finally:
+        executor.close()
+    assert isinstance(found.pop("bad").error, ClusterError)
+    assert {tag: item.value for tag, item in found.items()} == {i: 2 * i for i in range(10)}
+
+
+def test_damaged_and_foreign_files(tmp_path):
+    garbage = tmp_path / "garbage.sqlite"
+    garbage.write_bytes(b"no database at all" * 100)
+    with pytest.raises(StoreError, match="cannot open the store"):
+        Store(garbage)
+    assert garbage.read_bytes().startswith(b"no database")
+    foreign = tmp_path / "foreign.sqlite"
+    with contextlib.closing(sqlite3.connect(foreign)) as base:
+        base.execute("CREATE TABLE other(x)")
+        base.commit()
+    with pytest.raises(StoreError, match="is a database of something else"):
+        Store(foreign)
+    path = tmp_path / "store.sqlite"
+    run_sweep(QUICK, path, workers=1)
+    with contextlib.closing(sqlite3.connect(path)) as base:
+        base.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    whole = bytearray(path.read_bytes())
+    whole[4096:12288] = b"\xff" * 8192
+    path.write_bytes(bytes(whole))
+    with pytest.raises(StoreError, match=r"damaged|malformed"):
+        run_sweep(QUICK, path, workers=1)
+    with pytest.raises(StoreError, match="cannot open the store"):
+        Store(tmp_path / "garbage.sqlite" / "inside.sqlite")
+
+
+def test_a_row_is_written_whole_or_not_at_all(tmp_path):
+    with Store(tmp_path / "store.sqlite") as store:
+        assert store.claim(["a", "b"], 1) == ["a"]
+        good = Row("a", "population", {}, 0, 1.0, 0.0, "converged", "", {}, 0.0, {})
+        store.put(good)
+        bad = Row("b", "population", {}, 0, 1.0, 0.0, None, "", {}, 0.0, {})
+        with pytest.raises(StoreError, match="NOT NULL"):
+            store.put(bad)
+        assert store.count() == 1
+        assert store.done(["a", "b"]) == {"a"}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('compute = "population"\nfoo = 1', "key of bad.toml must be one of .*, got foo"),
+        ("seeds = 1", "compute must be one of population"),
+        ('compute = "magic"', "compute must be one of .*, got magic"),
+        ('compute = "erm"', "setting alpha must be given"),
+        ('compute = "population"\n[settings]\nalpha = 1', "setting must be one of .*, got alpha"),
+        ('compute = "population"\n[settings]\nsignal = -1', "signal must be a number >= 0"),
+        ('compute = "population"\n[settings]\nactivation = "no"', "activation must be one of"),
+        ('compute = "population"\n[grid]\nsignal = 3', "grid signal must be a list of values"),
+        ('compute = "population"\ngrid = 3', r"grid must be a table \[grid\]"),
+        ('compute = "population"\npoints = 3', r"points must be tables \[\[points\]\]"),
+        ('compute = "flow"\nseeds = 0', "seeds must be a whole number >= 1"),
+        ("compute = ", "sweep must be a TOML file"),
+        (
+            'compute = "population"\n[settings]\nsignal = 1\n[grid]\nsignal = [1]',
+            "setting signal must be shared or in the grid, got both",
+        ),
+    ],
+)
+def test_bad_files(tmp_path, text, words):
+    path = tmp_path / "bad.toml"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=words):
+        run_sweep(read_sweep(path), tmp_path / "store.sqlite")
+    assert not (tmp_path / "store.sqlite").exists()
+
+
+def test_points_and_seeds():
+    sweep = Sweep(
+        "flow", settings={"signal": 1.0}, points=[{}, {"signal": 2.0}, {"signal": 1}], seeds=[3, 5]
+    )
+    points = sweep.expand()
+    assert [(point.settings["signal"], point.seed) for point in points] == [
+        (1.0, 3),
+        (1.0, 5),
+        (2.0, 3),
+        (2.0, 5),
+    ]
+    assert len({point.key for point in points}) == 4
+    assert len(Sweep("population", seeds=7).expand()) == 1
