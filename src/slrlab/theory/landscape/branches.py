@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -34,6 +35,7 @@ from slrlab.theory.population import checked, minimal_risk
 
 _SIZES = (2.0, 1.0, 4.0)  # of |k| at a mismatched start, one after the other
 _STRAY = 0.3  # a root this far from its guess, relative to 1 + |k|, may be another minimum
+_LONG = 30.0  # |k| at which it is asked whether the risk still falls
 
 
 def minimum_from(
@@ -43,6 +45,7 @@ def minimum_from(
     *,
     bias: float | None = None,
     curvatures: bool = True,
+    resolution: float = 1.0,
 ) -> Minimum | None:
     r"""Return the local minimum that is found from a start, or None if a kind is not there.
 
@@ -53,11 +56,14 @@ def minimum_from(
     start
         ``"matched"`` or ``"mismatched"``; a minimum of a task nearby, to be followed; or keys in
         R⁴ to descend from, with the values that are best for them. From keys some minimum is
-        always found; a kind, or a minimum followed, may not exist.
+        always found; a kind, or a minimum followed, may not exist. The risk of a minimum at
+        infinity is its limit.
     bias
         Bias at the start; None for that of the start, 0 if it has none.
     curvatures
         Whether to compute the Hessian (most of the cost); it is left empty otherwise.
+    resolution
+        Of the quadrature: 1.0 gives about 12 digits, 0.8 about 7 if the keys are off M.
 
     Raises
     ------
@@ -74,7 +80,7 @@ def minimum_from(
     True
     """
     chosen = checked(task, activation, 1.0).without_idle_bias()
-    search = _Search(make_landscape(task, chosen, resolution=1.0), chosen.bias is None)
+    search = _Search(make_landscape(task, chosen, resolution=resolution), chosen.bias is None)
     own = 0.0 if chosen.bias is None else chosen.bias
     if isinstance(start, Minimum):
         place = search.follow(start)
@@ -105,6 +111,7 @@ def follow_minimum(
     start: Kind | str | Minimum,
     *,
     curvatures: bool = True,
+    resolution: float = 1.0,
 ) -> list[Minimum | None]:
     """Return a minimum for each task in turn, each looked for where the last one was.
 
@@ -114,9 +121,14 @@ def follow_minimum(
     guess: Kind | str | Minimum | None = start
     for task in tasks:
         if guess is not None:
-            guess = minimum_from(task, activation, guess, curvatures=curvatures)
+            how: dict[str, Any] = {"curvatures": curvatures, "resolution": resolution}
+            guess = minimum_from(task, activation, guess, **how)
         found.append(guess)
     return found
+
+
+class _StrayedError(Exception):
+    """A search for a root left the neighbourhood of its guess."""
 
 
 @dataclass(frozen=True)
@@ -138,10 +150,19 @@ class _Search:
         from scipy.optimize import root
 
         guess = np.array([k[0], k[1], bias])[: 3 if self.learn_bias else 2]
-        found = root(lambda y: self._slope(y[:2], y[2:], bias)[:-1], guess, tol=1e-9)
-        stray = float(np.linalg.norm(found.x - guess))
-        norm = float(np.linalg.norm(self._slope(found.x[:2], found.x[2:], bias)))
-        if norm > 1e-6 or stray > _STRAY * (1.0 + float(np.linalg.norm(guess))):
+        reach = _STRAY * (1.0 + float(np.linalg.norm(guess)))
+
+        def slope_at(y: FloatArray) -> FloatArray:
+            if not float(np.linalg.norm(y - guess)) < reach:
+                raise _StrayedError
+            return self._slope(y, bias)
+
+        try:
+            found = root(slope_at, guess, tol=1e-9)
+        except _StrayedError:
+            return None
+        norm = float(np.linalg.norm(self._slope(found.x, bias)))
+        if norm > 1e-6:
             return None
         keys = np.array([found.x[0], found.x[1], 0.0, 0.0])
         shift = float(found.x[2]) if self.learn_bias else bias
@@ -158,7 +179,7 @@ class _Search:
             place = self.descend(size * np.eye(SIZE)[1], bias)
             if kind_of(overlaps_of(place.k, place.v)) is Kind.MISMATCHED:
                 return place
-        return self.at_infinity(FAR * np.eye(SIZE)[1], bias)
+        return self.at_infinity(_LONG * np.eye(SIZE)[1], bias)
 
     def follow(self, last: Minimum) -> Place | None:
         """Return the minimum that another one turns into, if it has not disappeared."""
@@ -167,7 +188,6 @@ class _Search:
             place = self.at_infinity(k, last.bias)
             if place is not None:
                 return place
-            k = k * (0.3 * FAR / float(np.linalg.norm(k)))  # it may have come back from there
         else:
             place = self.near(k, last.bias)
         if place is None:
@@ -176,40 +196,41 @@ class _Search:
         return place if kind is last.kind else None
 
     def at_infinity(self, k: FloatArray, bias: float) -> Place | None:
-        """Return where the risk is least at keys as long as are looked at, if it still falls there.
+        """Return the limit of the risk along keys that grow without bound, if it falls to it.
 
-        Along ``v*`` the risk is its limit plus ``c(m_kk)/m_kv²``: a descent has no end if the
-        least ``c`` is above 0.
+        Beyond any scale the risk is its limit plus ``c/m_kv²``, with ``c`` a function of ``m_kk``:
+        a descent has no end if the least ``c`` is above 0.
         """
         from scipy.optimize import minimize
 
-        far = math.copysign(FAR, k[1])
-        start = np.array([k[0] * FAR / max(abs(k[1]), 1e-9), bias])
+        long = math.copysign(_LONG, k[1])
+        start = np.array([k[0] * min(1.0, _LONG / max(abs(k[1]), 1e-9)), bias])
         start = start[: 2 if self.learn_bias else 1]
 
         def objective(y: FloatArray) -> tuple[float, FloatArray]:
-            keys = np.array([y[0], far, 0.0, 0.0])
+            keys = np.array([y[0], long, 0.0, 0.0])
             _, slope = self.landscape.at_best_values(keys, self._bias(y[1:], bias))
             # in units in which what depends on m_kk is of order one
-            return FAR**2 * slope.risk, FAR**2 * np.append(slope.k[0], slope.bias)[: y.size]
+            return _LONG**2 * slope.risk, _LONG**2 * np.append(slope.k[0], slope.bias)[: y.size]
 
-        found = minimize(objective, start, jac=True, method="BFGS", options={"gtol": 1e-4})
-        keys = np.array([found.x[0], far, 0.0, 0.0])
+        found = minimize(objective, start, jac=True, method="BFGS", options={"gtol": 1e-3})
+        keys = np.array([found.x[0], long, 0.0, 0.0])
         shift = self._bias(found.x[1:], bias)
         v, slope = self.landscape.at_best_values(keys, shift)
-        if abs(keys[0]) > FAR or not slope.k[1] * math.copysign(1.0, far) < 0.0:
+        falling = long * slope.k[1] < 0.0
+        if abs(keys[0]) > _LONG or not falling:
             return None
-        norm = float(np.linalg.norm(slope.k))
-        return Place(keys, v, shift, slope.risk, norm, Status.BOUNDARY)
+        limit = slope.risk + long * float(slope.k[1]) / 2.0
+        return Place(keys, v, shift, limit, float(np.linalg.norm(slope.k)), Status.BOUNDARY)
 
     def _bias(self, entry: FloatArray, bias: float) -> float:
         return float(entry[0]) if self.learn_bias else bias
 
-    def _slope(self, keys: FloatArray, entry: FloatArray, bias: float) -> FloatArray:
-        """Return the slope in the plane (and the bias), and an idle last entry."""
-        k = np.array([keys[0], keys[1], 0.0, 0.0])
-        _, slope = self.landscape.at_best_values(k, self._bias(entry, bias))
-        return np.array([slope.k[0], slope.k[1], *([slope.bias] if self.learn_bias else []), 0.0])
+    def _slope(self, y: FloatArray, bias: float) -> FloatArray:
+        """Return the slope in the plane (and the bias)."""
+        k = np.array([y[0], y[1], 0.0, 0.0])
+        _, slope = self.landscape.at_best_values(k, self._bias(y[2:], bias))
+        return np.array([slope.k[0], slope.k[1], slope.bias])[: y.size]
 
     def _bends(self, k: FloatArray, bias: float) -> FloatArray:
         """Return the curvatures over three directions of the keys and the bias."""

@@ -26,7 +26,7 @@ from slrlab.theory.landscape.table import TabulatedLandscape
 
 _D = 1.0 / (2.0 + math.sqrt(2.0))
 _E32 = 6.0 + math.sqrt(2.0)
-_NEGLIGIBLE = 1e-13  # coefficients of a series that cannot be seen in a risk
+_NEGLIGIBLE = 1e-11  # coefficients of a series that are rounding
 _STEPS = 5000
 
 
