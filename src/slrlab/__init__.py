@@ -62,6 +62,7 @@ from slrlab.theory.landscape import (
     gradient_flow,
     local_minima,
     risk_and_gradient,
+    sgd_flow,
     tabulate,
 )
 from slrlab.theory.population import (
@@ -144,6 +145,7 @@ __all__ = [
     "risk_profile",
     "run_amp",
     "sgd",
+    "sgd_flow",
     "simulate_erm",
     "tabulate",
 ]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import astuple, dataclass
+from dataclasses import asdict, astuple, dataclass
+from typing import Any
 
 import numpy as np
 
 from slrlab import _checks
+from slrlab._result import plain
 from slrlab.model.lengths import FloatArray
 
 
@@ -86,6 +88,10 @@ class FullOrderParameters:
             (v, v),
         )
         return cls(*(float(left @ right) / k.size for left, right in pairs))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the overlaps by name, JSON-ready."""
+        return {name: plain(value) for name, value in asdict(self).items()}
 
     @property
     def residuals(self) -> tuple[float, float, float]:

@@ -4,6 +4,7 @@ from slrlab.theory.landscape.flow import gradient_flow
 from slrlab.theory.landscape.minima import LocalMinima, Minimum, local_minima
 from slrlab.theory.landscape.path import Flow
 from slrlab.theory.landscape.risk import RiskGradient, risk_and_gradient
+from slrlab.theory.landscape.stochastic import sgd_flow
 from slrlab.theory.landscape.table import TabulatedLandscape, tabulate
 
 __all__ = [
@@ -15,5 +16,6 @@ __all__ = [
     "gradient_flow",
     "local_minima",
     "risk_and_gradient",
+    "sgd_flow",
     "tabulate",
 ]

@@ -154,13 +154,15 @@ class _Path:
 
         settled.terminal = gone.terminal = True  # type: ignore[attr-defined]
         span = (0.0, self.time)
-        return solve_ivp(self.velocity, span, y, "BDF", times, events=(settled, gone), **ACCURACY)
+        rtol, atol = ACCURACY
+        events = (settled, gone)
+        return solve_ivp(self.velocity, span, y, "BDF", times, events=events, rtol=rtol, atol=atol)
 
     def result(self, solution: Any, **setting: Any) -> Flow:
         """Return the path with the minimum that it leads to."""
         ends = [points[-1] for points in solution.y_events if len(points)]
         last = np.asarray(ends[0] if ends else solution.y[:, -1])
-        states, times = _finished(solution, last)
+        states, times = finished(solution, last)
         risks = [self.slope(state).risk for state in states]
         k, v = last[:SIZE], last[SIZE : 2 * SIZE]
         norm = float(np.linalg.norm(self.velocity(0.0, last)))
@@ -201,7 +203,7 @@ class _Path:
         return found, Status.CONVERGED if stopped and near else Status.NOT_CONVERGED
 
 
-def _finished(solution: Any, last: FloatArray) -> tuple[list[FloatArray], FloatArray]:
+def finished(solution: Any, last: FloatArray) -> tuple[list[FloatArray], FloatArray]:
     """Return the states kept and their times, the end of the path among them."""
     states, times = list(solution.y.T), np.asarray(solution.t, dtype=float)
     ends = [when[-1] for when in solution.t_events if len(when)]

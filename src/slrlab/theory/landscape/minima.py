@@ -129,7 +129,8 @@ class LocalMinima(Result):
         rows = []
         for item in self.minima:
             given = item.to_dict()
-            order = given.pop("order")
+            order = item.order.to_dict()
+            del given["order"]
             lowest, highest = item.curvatures[0], item.curvatures[-1]
             del given["curvatures"]
             rows.append(given | order | {"softest": lowest, "stiffest": highest})

@@ -30,7 +30,7 @@ Report = Callable[[int, int, str], None]
 STARTS = ("random", "matched", "mismatched")
 OVERLAPS = tuple(item.name for item in dataclasses.fields(FullOrderParameters))
 COLUMNS = ("times", *OVERLAPS, "bias", "risk")
-ACCURACY = {"rtol": 1e-5, "atol": 1e-8}  # asked of the solver
+ACCURACY = (1e-5, 1e-8)  # relative and absolute, asked of the solver
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,90 @@
+r"""Compiled averages over a sample of the effective problem: risk, gradient and noise of SGD.
+
+A sequence is ``L`` tokens of R⁴ with a label. With ``χ = Xk + bias``, ``z = Xv``, the residual
+``ρ = y − σ(χ)ᵀz`` and ``g = Jᵀz = ψ(z − πᵀz)`` the pass sums ``ρ²``, its gradient and the squared
+length of one stochastic step. Nothing is allocated per sequence; blocks are what runs in parallel,
+so results do not depend on the number of threads. `slrlab.theory.landscape.sample_reference` says
+the same in NumPy. This module must not know about tasks.
+"""
+
+# notation: docs/notation.md, "Landscape"
+from __future__ import annotations
+
+import numpy as np
+from numba import njit, prange
+
+from slrlab.model.weights_kernel import (
+    PI,
+    PSI,
+    SAFE_MATH,
+    SIGMA,
+    TRIAL,
+    WEIGHT_ROWS,
+    fill_weights,
+)
+
+_VALUE = WEIGHT_ROWS  # row of the scratch space that holds z
+_SCRATCH_ROWS = WEIGHT_ROWS + 1
+_SIZE = 4  # of a token
+_COLUMNS = 2 * _SIZE + 5
+_compiled = njit(cache=True, error_model="numpy", fastmath=SAFE_MATH)
+
+
+@_compiled
+def _one(sample, tokens, labels, k, v, bias, activation, table, work, sums):
+    """Add the contribution of one sequence."""
+    count = work.shape[1]
+    for i in range(count):
+        chi, z = bias, 0.0
+        for d in range(_SIZE):
+            chi += tokens[sample, i, d] * k[d]
+            z += tokens[sample, i, d] * v[d]
+        work[TRIAL, i], work[_VALUE, i] = chi, z
+    fill_weights(work, activation, table)
+    answer, mean = 0.0, 0.0
+    for i in range(count):
+        answer += work[SIGMA, i] * work[_VALUE, i]
+        mean += work[PI, i] * work[_VALUE, i]
+    rho = labels[sample] - answer
+    gg, gs, ss, push = 0.0, 0.0, 0.0, 0.0
+    for i in range(count):
+        sigma, g = work[SIGMA, i], work[PSI, i] * (work[_VALUE, i] - mean)
+        push += g
+        gg += g * g
+        gs += g * sigma
+        ss += sigma * sigma
+        for d in range(_SIZE):
+            sums[1 + d] -= 2.0 * rho * g * tokens[sample, i, d]
+            sums[1 + _SIZE + d] -= 2.0 * rho * sigma * tokens[sample, i, d]
+    square = rho * rho
+    sums[0] += square
+    sums[2 * _SIZE + 1] -= 2.0 * rho * push
+    sums[2 * _SIZE + 2] += 4.0 * square * gg
+    sums[2 * _SIZE + 3] += 4.0 * square * gs
+    sums[2 * _SIZE + 4] += 4.0 * square * ss
+
+
+@_compiled
+def _block(tokens, labels, k, v, bias, activation, table, sums):
+    """Fill ``sums`` with the means over one block of sequences."""
+    size, count = tokens.shape[0], tokens.shape[1]
+    work = np.empty((_SCRATCH_ROWS, count))
+    for i in range(size):
+        _one(i, tokens, labels, k, v, bias, activation, table, work, sums)
+    for i in range(sums.size):
+        sums[i] /= size
+
+
+@njit(cache=True, error_model="numpy", parallel=True)
+def sample_means(tokens, labels, k, v, bias, activation, table):
+    """Return the means of each block, one row a block.
+
+    ``tokens`` has shape ``(blocks, size, L, 4)``, ``labels`` ``(blocks, size)``. Columns: risk,
+    gradient in ``k`` (4), in ``v`` (4), in the bias, ``4ρ²|g|²``, ``4ρ² g·σ``, ``4ρ²|σ|²``.
+    """
+    blocks = labels.shape[0]
+    sums = np.zeros((blocks, _COLUMNS))
+    for block in prange(blocks):
+        # views are taken here: one for each sequence would have the threads fight over its count
+        _block(tokens[block], labels[block], k, v, bias, activation, table, sums[block])
+    return sums

@@ -1,0 +1,42 @@
+r"""Plain NumPy twin of the compiled averages over a sample, for tests: a dense Jacobian.
+
+Same signature as `slrlab.theory.landscape.sample_kernel`. This module must not import the kernel.
+"""
+
+# notation: docs/notation.md, "Landscape"
+from __future__ import annotations
+
+import numpy as np
+
+from slrlab.model.lengths import FloatArray
+from slrlab.model.weights_reference import ActivationNumbers, CodedWeights
+
+
+def sample_means(
+    tokens: FloatArray,
+    labels: FloatArray,
+    k: FloatArray,
+    v: FloatArray,
+    bias: float,
+    activation: ActivationNumbers,
+    table: FloatArray,
+) -> FloatArray:
+    """Return the means of each block, one row a block, as the kernel does."""
+    blocks, size, length, width = tokens.shape
+    x = tokens.reshape(-1, length, width)
+    chi, z = x @ k + bias, x @ v
+    sigma, jacobian, _ = CodedWeights(activation, table).derivatives(chi, z)
+    rho = labels.reshape(-1) - np.einsum("nl,nl->n", sigma, z)
+    g = np.einsum("njl,nj->nl", jacobian, z)
+    columns = np.column_stack(
+        [
+            rho**2,
+            -2.0 * rho[:, None] * np.einsum("nl,nld->nd", g, x),
+            -2.0 * rho[:, None] * np.einsum("nl,nld->nd", sigma, x),
+            -2.0 * rho * g.sum(axis=1),
+            4.0 * rho**2 * (g * g).sum(axis=1),
+            4.0 * rho**2 * (g * sigma).sum(axis=1),
+            4.0 * rho**2 * (sigma * sigma).sum(axis=1),
+        ]
+    )
+    return np.asarray(columns.reshape(blocks, size, -1).mean(axis=1))
