@@ -76,7 +76,8 @@ def test_the_marks_differ_without_colour():
 def test_bad_names():
     with pytest.raises(
         ValueError,
-        match="figure must be one of 2, 3, 6, 7, agreement, amp, length, phases, validity, got 9",
+        match="figure must be one of 2, 3, 4, 5, 6, 7, agreement, amp, basins, length, minima, "
+        "phases, tension, validity, got 9",
     ):
         figure_module("9")
 

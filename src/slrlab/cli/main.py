@@ -50,7 +50,9 @@ app = typer.Typer(
 )
 
 OutOption = Annotated[Path, typer.Option("--out", help="Folder for the files.", metavar="DIR")]
-FIGURE_NAMES = "2, 3, 6, 7, agreement, amp, length, phases or validity."
+FIGURE_NAMES = (
+    "2, 3, 4, 5, 6, 7, agreement, amp, basins, length, minima, phases, tension or validity."
+)
 ProfileOption = Annotated[
     str, typer.Option("--profile", help="quick, full (the paper's size) or toy.", metavar="NAME")
 ]

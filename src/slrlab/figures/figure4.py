@@ -90,12 +90,15 @@ def draw(frame: pd.DataFrame) -> Figure:
             row[0].set(ylabel="value", title=f"{activation}: learned", yscale="log")
             row[1].set(ylabel="value", title=f"{activation}: vanishing", ylim=(-0.11, 0.11))
             row[1].axhspan(-SIZE, SIZE, color="0.93", zorder=0, label="size of the start")
+            largest = part[part["quantity"].isin(VANISHING)][["min", "max"]].abs().to_numpy().max()
+            note = f"largest of all runs: {largest:.0e}"
+            row[1].text(0.5, 0.62, note, transform=row[1].transAxes, ha="center")
             row[2].set(ylabel="share of runs", title=f"{activation}: minimum reached")
             row[2].set_ylim(0.0, 1.0)
         axes[0][0].set_xscale("log")
         for panel in axes[1]:
             panel.set_xlabel("signal $\\nu$")
-        for panel in axes[0]:
+        for panel in axes[0][:2]:
             panel.legend(fontsize=7, loc="lower right", ncols=2)
         axes[1][2].legend(fontsize=7, loc="lower left")
         return figure
@@ -114,7 +117,7 @@ def _bars(panel: Axes, part: pd.DataFrame, marks: dict[str, tuple[str, str]]) ->
             panel.plot(rows["signal"], rows["optimum"], color=color, alpha=0.5, label=label)
         shift = 1.06 ** (place - (len(marks) - 1) / 2.0)
         spread = [rows["mean"] - rows["min"], rows["max"] - rows["mean"]]
-        look = {"fmt": marker, "color": color, "capsize": 2, "label": _symbol(name)}
+        look: dict[str, Any] = {"fmt": marker, "color": color, "capsize": 2, "label": _symbol(name)}
         panel.errorbar(shift * rows["signal"], rows["mean"], yerr=np.abs(spread), **look)
 
 

@@ -111,7 +111,9 @@ def draw(frame: pd.DataFrame) -> Figure:
         axes[0].set(ylabel="risk", ylim=(-0.02, 1.02))
         axes[1].set_xticks([0.5, 1, 2, 4, 8], ["0.5", "1", "2", "4", "8"])
         axes[1].minorticks_off()
-        figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=8)
+        figure.legend(
+            *axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=8
+        )
         return figure
 
 
@@ -122,7 +124,7 @@ def _panel(panel: Axes, part: pd.DataFrame) -> None:
         mark = MARKS[activation]
         rows = part[part["activation"] == activation]
         full = rows[rows["minimum"] == "matched"]
-        look = {"color": mark.color, "marker": mark.marker}
+        look: dict[str, Any] = {"color": mark.color, "marker": mark.marker}
         name = mark.label.split(",")[0]
         label = f"{name}: matched"
         panel.plot(full["signal"], full["risk"], linestyle="-", markersize=3, label=label, **look)
@@ -130,5 +132,5 @@ def _panel(panel: Axes, part: pd.DataFrame) -> None:
         endless = bool(other["at_infinity"].any())
         label = "mismatched, limit as $|k|\\to\\infty$" if endless else "mismatched"
         face = "white" if endless else mark.color
-        dashed = {"linestyle": (0, (3, 1.5)), "markerfacecolor": face}
+        dashed: dict[str, Any] = {"linestyle": (0, (3, 1.5)), "markerfacecolor": face}
         panel.plot(other["signal"], other["risk"], label=f"{name}: {label}", **look, **dashed)

@@ -47,9 +47,7 @@ class Expansion:
             cross = self.gradient[:, :, None] * other.gradient[:, None, :]
             bent = a[..., None] * other.hessian + b[..., None] * self.hessian
             bent = bent + cross + cross.transpose(0, 2, 1)
-        return Expansion(
-            self.value * other.value, a * other.gradient + b * self.gradient, bent
-        )
+        return Expansion(self.value * other.value, a * other.gradient + b * self.gradient, bent)
 
     def __rmul__(self, factor: float) -> Expansion:
         bent = None if self.hessian is None else factor * self.hessian

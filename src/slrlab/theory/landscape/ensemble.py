@@ -58,18 +58,15 @@ class FlowEnsemble(Result):
         """What each end is aligned with."""
         return [kind_of(overlaps_of(k, v)) for k, v in zip(self.k, self.v, strict=True)]
 
-    def time_to(self, fraction: float, floor: float) -> FloatArray:
-        """Return when each flow has done ``fraction`` of the way from its first risk to ``floor``.
-
-        nan for flows that never get there.
-        """
-        share = _checks.real(fraction, "fraction", accepted="a number in [0, 1]", low=0.0, high=1.0)
+    def time_within(self, gap: float, floor: float | FloatArray) -> FloatArray:
+        """Return when the risk of each flow comes within ``gap`` of ``floor``; nan if never."""
         left = np.log(np.maximum(self.risk - floor, 1e-300))
-        wanted = left[0] + math.log(max(1.0 - share, 1e-300))
-        found = np.full(wanted.size, math.nan)
-        for column in np.flatnonzero(left[-1] <= wanted):
+        wanted = math.log(_checks.positive(gap, "gap"))
+        found = np.full(left.shape[1], math.nan)
+        for column in np.flatnonzero(left.min(axis=0) <= wanted):
+            # risks fall along a flow, at last exponentially: interpolate the logarithm
             path = -np.minimum.accumulate(left[:, column])
-            found[column] = np.interp(-wanted[column], path, self.times[:, column])
+            found[column] = np.interp(-wanted, path, self.times[:, column])
         return found
 
 
