@@ -160,7 +160,7 @@ def _map(panel: Axes, part: pd.DataFrame) -> None:
     risk = np.vstack([half.to_numpy()[:0:-1], half.to_numpy()])
     m_kv = np.concatenate([-half.index.to_numpy()[:0:-1], half.index.to_numpy()])
     lines = panel.contour(half.columns.to_numpy(), m_kv, risk, levels=18, cmap="viridis")
-    panel.clabel(lines, lines.levels[::2], fontsize=6, fmt="%.2f")
+    panel.clabel(lines, list(lines.levels)[::2], fontsize=6, fmt="%.2f")
     here = part[np.isclose(part["signal"], SIGNAL) & (part["length"] == LENGTH)]
     for name, marker in (("matched", "*"), ("mismatched", "X")):
         for _, row in here[here["panel"] == name].iterrows():
