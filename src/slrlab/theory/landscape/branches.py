@@ -75,7 +75,7 @@ def minimum_from(
     >>> from slrlab import SpikedSLR
     >>> from slrlab.theory.landscape.branches import minimum_from
     >>> print(minimum_from(SpikedSLR(signal=2.0, length=10), "softmax", "mismatched"))
-    mismatched minimum: risk 0.930743, converged
+    mismatched minimum: risk 0.930744, converged
     >>> minimum_from(SpikedSLR(signal=0.5, length=10), "softmax", "mismatched") is None
     True
     """
