@@ -251,7 +251,10 @@ def test_figure(capsys, tmp_path):
     ]
     code, _, err = run(capsys, "figure", "9")
     assert code == 2
-    names = "2, 3, 6, 7, agreement, amp, descent, length, phases, validity"
+    names = (
+        "2, 3, 4, 5, 6, 7, agreement, amp, basins, descent, length, "
+        "minima, phases, tension, validity"
+    )
     assert err == f"slrlab: figure must be one of {names}, got 9\n"
     blocked = tmp_path / "file"
     blocked.write_text("")

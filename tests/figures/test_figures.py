@@ -92,7 +92,10 @@ def test_the_marks_differ_without_colour():
 
 
 def test_bad_names():
-    names = "2, 3, 6, 7, agreement, amp, descent, length, phases, validity"
+    names = (
+        "2, 3, 4, 5, 6, 7, agreement, amp, basins, descent, length, "
+        "minima, phases, tension, validity"
+    )
     with pytest.raises(ValueError, match=f"figure must be one of {names}, got 9"):
         figure_module("9")
 

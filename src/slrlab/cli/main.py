@@ -52,7 +52,10 @@ app = typer.Typer(
 )
 
 OutOption = Annotated[Path, typer.Option("--out", help="Folder for the files.", metavar="DIR")]
-FIGURE_NAMES = "2, 3, 6, 7, agreement, amp, descent, length, phases or validity."
+FIGURE_NAMES = (
+    "2, 3, 4, 5, 6, 7, agreement, amp, basins, descent, length, minima, phases, tension or "
+    "validity."
+)
 ProfileOption = Annotated[
     str, typer.Option("--profile", help="quick, full (the paper's size) or toy.", metavar="NAME")
 ]

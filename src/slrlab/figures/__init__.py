@@ -15,13 +15,18 @@ from slrlab.experiments.parallel import Report
 FIGURES = {
     "2": "slrlab.figures.figure2",
     "3": "slrlab.figures.figure3",
+    "4": "slrlab.figures.figure4",
+    "5": "slrlab.figures.figure5",
     "6": "slrlab.figures.figure6",
     "7": "slrlab.figures.figure7",
     "agreement": "slrlab.figures.agreement",
     "amp": "slrlab.figures.message_passing",
+    "basins": "slrlab.figures.basins",
     "descent": "slrlab.figures.descent",
     "length": "slrlab.figures.length",
+    "minima": "slrlab.figures.minima",
     "phases": "slrlab.figures.hard_phase",
+    "tension": "slrlab.figures.tension",
     "validity": "slrlab.figures.validity",
 }
 PROFILES = ("toy", "quick", "full")

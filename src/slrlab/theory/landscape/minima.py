@@ -43,13 +43,16 @@ class Kind(StrEnum):
     MATCHED = "matched"
     """``k`` along ``k*`` and ``v`` along ``v*``."""
     MISMATCHED = "mismatched"
-    """``k`` along ``v*`` and ``v`` along ``k*``, up to a common sign."""
+    """``k`` along ``v*`` and ``v`` towards ``k*``, up to a common sign."""
     OTHER = "other"
     """Neither."""
 
 
 def kind_of(order: FullOrderParameters) -> Kind:
-    """Return what more than half of ``|k|²`` and of ``|v|²`` is aligned with.
+    """Return what more than half of ``|k|²``, and for matched of ``|v|²``, is aligned with.
+
+    Mismatched values need only a component along ``k*`` of the sign of ``m_kv``: as the signal
+    grows, the values of that minimum turn from ``k*`` towards ``−v*``.
 
     >>> kind_of(FullOrderParameters(1.4, 0.1, 0.0, 1.0, 2.0, 0.0, 1.0))
     <Kind.MATCHED: 'matched'>
@@ -57,7 +60,7 @@ def kind_of(order: FullOrderParameters) -> Kind:
     k, v = order.q_kk / 2.0, order.q_vv / 2.0
     if order.m_kk**2 > k and order.m_vv**2 > v and order.m_kk > 0.0 and order.m_vv > 0.0:
         return Kind.MATCHED
-    if order.m_kv**2 > k and order.m_vk**2 > v and order.m_kv * order.m_vk > 0.0:
+    if order.m_kv**2 > k and order.m_kv * order.m_vk > 0.0:
         return Kind.MISMATCHED
     return Kind.OTHER
 
@@ -230,7 +233,7 @@ def descend(landscape: Landscape, k: FloatArray, bias: float, *, learn_bias: boo
         return slope.risk, np.append(slope.k[:3], slope.bias)[: y.size]
 
     def second(y: FloatArray) -> FloatArray:
-        return _differences(lambda point: objective(point)[1], y, _DIFFERENCE[landscape.smooth])
+        return differences(lambda point: objective(point)[1], y, landscape.smooth)
 
     def leave(y: FloatArray) -> None:
         if np.linalg.norm(y[:3]) > FAR:
@@ -260,11 +263,11 @@ def descend(landscape: Landscape, k: FloatArray, bias: float, *, learn_bias: boo
     return Place(keys, v, shift, slope.risk, norm, status)
 
 
-def _differences(
-    gradient: Callable[[FloatArray], FloatArray], point: FloatArray, step: float
+def differences(
+    gradient: Callable[[FloatArray], FloatArray], point: FloatArray, smooth: bool
 ) -> FloatArray:
     """Return the symmetric matrix of second derivatives, by central differences."""
-    steps = step * (1.0 + float(np.linalg.norm(point))) * np.eye(point.size)
+    steps = _DIFFERENCE[smooth] * (1.0 + float(np.linalg.norm(point))) * np.eye(point.size)
     rows = [(gradient(point + e) - gradient(point - e)) / (2.0 * e.max()) for e in steps]
     found = np.array(rows)
     return np.asarray((found + found.T) / 2.0)
@@ -280,8 +283,7 @@ def hessian(
         slope = landscape(y[:SIZE], y[SIZE : 2 * SIZE], float(y[-1]) if learn_bias else bias)
         return np.concatenate([slope.k, slope.v, [slope.bias] if learn_bias else []])
 
-    step = _DIFFERENCE[landscape.smooth]
-    return _differences(gradient, np.concatenate([k, v, extra]), step)
+    return differences(gradient, np.concatenate([k, v, extra]), landscape.smooth)
 
 
 def minimum_at(landscape: Landscape, place: Place, *, learn_bias: bool, found: int = 1) -> Minimum:

@@ -1,0 +1,136 @@
+"""Figure 5: the two minima of the risk, matched and mismatched, against the signal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from slrlab.experiments.parallel import Report, parallel_map
+from slrlab.figures.points import minimal_risk_row
+from slrlab.figures.style import BAYES, MARKS, house_style
+from slrlab.model.tasks import make_task
+from slrlab.theory.landscape.branches import follow_minimum, minimum_from
+from slrlab.theory.landscape.minima import Minimum
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+TITLE = "Matched and mismatched minima of the risk against the signal, length 10"
+LENGTH = 10
+ACTIVATIONS = ("softmax", "linear", "erf", "softplus")
+SLOW = ("softmax", "softplus")  # tenths of a second for one risk of the max task
+MIDDLE = 2.0  # where every activation has both minima
+ENDS = {"spiked": (0.1, 100.0), "max": (0.5, 8.0)}
+STEPS = {"toy": (2, 1), "quick": (9, 4), "full": (16, 8)}  # on either side of the middle
+
+Branch = tuple[str, str, str]
+
+
+def compute(profile: str = "quick", report: Report | None = None) -> pd.DataFrame:
+    """Return one row for each task, signal, activation and minimum.
+
+    ``exists`` is false where the mismatched minimum is not there, and ``at_infinity`` is true
+    where the keys grow without bound: the risk is then its limit.
+    """
+    import pandas as pd
+
+    branches: list[Branch] = []
+    points = []
+    for task in ("max", "spiked"):
+        for activation in reversed(ACTIVATIONS):  # costly ones first
+            branches.append((task, activation, profile))
+            whole = {nu for end in ENDS[task] for nu in _signals(task, end, profile)}
+            points += [(task, nu, LENGTH, activation) for nu in sorted(whole)]
+    found = parallel_map(_branch, branches, label="figure 5: mismatched", report=report)
+    matched = parallel_map(minimal_risk_row, points, label="figure 5: matched", report=report)
+    best = {(row["task"], row["signal"], row["activation"]): row for row in matched}
+    rows = [_matched_row(row) for row in matched]
+    for other in [row for part in found for row in part]:
+        same = best[other["task"], other["signal"], other["activation"]]
+        rows.append(other | {"bayes_risk": same["bayes_risk"]})
+    frame = pd.DataFrame(rows).drop_duplicates(["task", "activation", "minimum", "signal"])
+    return frame.sort_values(["task", "activation", "minimum", "signal"], ignore_index=True)
+
+
+def _signals(task: str, end: float, profile: str) -> tuple[float, ...]:
+    count = STEPS[profile][task == "max"]
+    return tuple(np.geomspace(MIDDLE, end, count + 1).tolist())
+
+
+def _matched_row(row: dict[str, Any]) -> dict[str, Any]:
+    names = ("task", "signal", "length", "activation", "risk", "bayes_risk", "status")
+    where = {"minimum": "matched", "exists": True, "at_infinity": False}
+    place = {"m_kk": row["m_k"], "m_kv": 0.0, "m_vk": 0.0, "m_vv": row["m_v"], "bias": row["bias"]}
+    return {name: row[name] for name in names} | where | place
+
+
+def _branch(branch: Branch) -> list[dict[str, Any]]:
+    """Follow the mismatched minimum from the middle to both ends."""
+    name, activation, profile = branch
+    slow = name == "max" and activation in SLOW
+    if slow and profile == "toy":
+        return []
+    middle = make_task("spiked", signal=MIDDLE, length=LENGTH)
+    start = minimum_from(middle, activation, "mismatched", curvatures=False)
+    if start is None:
+        return []
+    rows = []
+    for end in ENDS[name]:
+        signals = _signals(name, end, profile)[:: 2 if slow and profile == "quick" else 1]
+        tasks = [make_task(name, signal=signal, length=LENGTH) for signal in signals]
+        # off M a coarser rule is exact enough for a picture
+        found = follow_minimum(tasks, activation, start, curvatures=False, resolution=0.8)
+        setting = {"task": name, "length": LENGTH, "activation": activation}
+        rows += [
+            setting | {"signal": signal} | _mismatched(minimum)
+            for signal, minimum in zip(signals, found, strict=True)
+        ]
+    return rows
+
+
+def _mismatched(found: Minimum | None) -> dict[str, Any]:
+    if found is None:
+        return {"minimum": "mismatched", "exists": False, "at_infinity": False, "risk": np.nan}
+    row = {"minimum": "mismatched", "exists": True, "at_infinity": found.at_infinity}
+    row |= {"risk": found.risk, "status": str(found.status), "bias": found.bias}
+    return row | {name: getattr(found.order, name) for name in ("m_kk", "m_kv", "m_vk", "m_vv")}
+
+
+def draw(frame: pd.DataFrame) -> Figure:
+    """Draw one panel for each task: matched minima as full lines, mismatched ones dashed."""
+    import matplotlib.pyplot as plt
+
+    with house_style():
+        figure, axes = plt.subplots(1, 2, figsize=(8.8, 4.3), sharey=True, layout="constrained")
+        for panel, task in zip(axes, ("spiked", "max"), strict=True):
+            _panel(panel, frame[frame["task"] == task])
+            panel.set(title=f"{task}-SLR, $L={LENGTH}$", xscale="log", xlabel="signal $\\nu$")
+        axes[0].set(ylabel="risk", ylim=(-0.02, 1.02))
+        axes[1].set_xticks([0.5, 1, 2, 4, 8], ["0.5", "1", "2", "4", "8"])
+        axes[1].minorticks_off()
+        figure.legend(
+            *axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=8
+        )
+        return figure
+
+
+def _panel(panel: Axes, part: pd.DataFrame) -> None:
+    bayes = part[(part["activation"] == "softmax") & (part["minimum"] == "matched")]
+    panel.plot(bayes["signal"], bayes["bayes_risk"], color="0.8", linewidth=6, label=BAYES.label)
+    for activation in ACTIVATIONS:
+        mark = MARKS[activation]
+        rows = part[part["activation"] == activation]
+        full = rows[rows["minimum"] == "matched"]
+        look: dict[str, Any] = {"color": mark.color, "marker": mark.marker}
+        name = mark.label.split(",")[0]
+        label = f"{name}: matched"
+        panel.plot(full["signal"], full["risk"], linestyle="-", markersize=3, label=label, **look)
+        other = rows[(rows["minimum"] == "mismatched")].copy()
+        endless = bool(other["at_infinity"].any())
+        label = "mismatched, limit as $|k|\\to\\infty$" if endless else "mismatched"
+        face = "white" if endless else mark.color
+        dashed: dict[str, Any] = {"linestyle": (0, (3, 1.5)), "markerfacecolor": face}
+        panel.plot(other["signal"], other["risk"], label=f"{name}: {label}", **look, **dashed)

@@ -1,0 +1,72 @@
+"""Many gradient flows of one setting, for the tables of figures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from slrlab.model.activations import make_activation
+from slrlab.model.lengths import FloatArray
+from slrlab.model.order_parameters import FullOrderParameters
+from slrlab.model.tasks import Task
+from slrlab.theory.landscape.branches import minimum_from
+from slrlab.theory.landscape.ensemble import FlowEnsemble, flow_ensemble
+from slrlab.theory.landscape.risk import SIZE, overlaps_of
+from slrlab.theory.landscape.table import tabulate
+from slrlab.theory.population import PopulationRisk, minimal_risk
+
+_ACCURACY = 1e-4  # of the table: risks to about 1e-5
+_SPREAD = 1.5  # beyond the longest key of a small start, before it turns to k*
+INFINITY = "infinity"
+ENDS = ("matched", "mismatched", INFINITY, "other", "not converged")
+
+
+@dataclass(frozen=True)
+class SmallStarts:
+    """Flows from small random starts: what each leads to (`ENDS`), and where."""
+
+    best: PopulationRisk
+    flows: FlowEnsemble
+    ends: list[str]
+    orders: list[FullOrderParameters]
+
+    def count(self, end: str) -> int:
+        """Return the number of flows with this end."""
+        return self.ends.count(end)
+
+
+def small_starts(
+    task: Task, activation: str, *, runs: int, size: float, time: float = 1e6
+) -> SmallStarts:
+    """Follow flows from the random starts of `slrlab.gradient_flow` with seeds 0, 1, ….
+
+    A flow that leaves the table is finished by a descent on the exact risk.
+    """
+    best = minimal_risk(task, activation)
+    starts = [size * np.random.default_rng(seed).standard_normal((2, SIZE)) for seed in range(runs)]
+    k, v = np.array(starts).transpose(1, 0, 2)
+    low, high = min(-5.0 * size, float(k[:, 0].min())), best.m_k + 5.0 * size
+    table = tabulate(task, activation, m=(low, high), spread=_SPREAD, tolerance=_ACCURACY)
+    flows = flow_ensemble(table, k, v, time=time, tolerance=1e-7)
+    ends, orders = [], []
+    for index, status in enumerate(flows.statuses):
+        end, order = _end(task, activation, str(status), flows.k[index], flows.v[index])
+        ends.append(end)
+        orders.append(order)
+    return SmallStarts(best, flows, ends, orders)
+
+
+def _end(
+    task: Task, activation: str, status: str, k: FloatArray, v: FloatArray
+) -> tuple[str, FullOrderParameters]:
+    from slrlab.theory.landscape.minima import kind_of
+
+    order = overlaps_of(k, v)
+    if status == "converged":
+        return str(kind_of(order)), order
+    if status != "diverged":
+        return "not converged", order
+    found = minimum_from(task, make_activation(activation), k, curvatures=False)
+    assert found is not None  # from keys something is always found
+    return INFINITY if found.at_infinity else str(found.kind), found.order

@@ -1,0 +1,100 @@
+"""Figures of the landscape: each at a toy profile, from the table alone."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+from slrlab.figures import figure_module, make_figure
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Return what makes a figure once."""
+    known = {}
+
+    def make(name):
+        if name not in known:
+            paths = make_figure(name, tmp_path_factory.mktemp("figure"), profile="toy")
+            known[name] = paths, pd.read_csv(paths[0])
+        return known[name]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SLRLAB_WORKERS", "1")  # starting processes takes longer than toys
+        yield make
+
+
+@pytest.mark.parametrize("name", ["4", "5", "basins", "minima", "tension"])
+def test_the_picture_comes_from_the_table_alone(made, name):
+    import matplotlib.pyplot as plt
+
+    paths, frame = made(name)
+    module = figure_module(name)
+    drawn = module.draw(frame)
+    titled = [axes for axes in drawn.axes if axes.get_title()]
+    assert len(titled) >= 2
+    assert all(axes.lines or axes.images or axes.collections for axes in titled)
+    assert any(axes.get_xlabel() for axes in titled)
+    assert drawn.legends or any(axes.get_legend() for axes in titled)
+    assert module.TITLE
+    plt.close(drawn)
+    picture = np.asarray(Image.open(paths[1]).convert("L"), dtype=int)
+    assert (picture < 128).mean() > 0.003
+
+
+def test_small_starts_forget_all_but_the_optimum(made):
+    _, frame = made("4")
+    assert (frame["runs"] >= 20).all()
+    assert (frame["matched"] == frame["runs"]).all()
+    gap = frame[["min", "max"]].sub(frame["optimum"], axis=0).abs().to_numpy()
+    assert gap.max() < 1e-3
+    learned = frame["quantity"].isin(["m_kk", "m_vv"])
+    assert gap[~learned].max() < 1e-6
+
+
+def test_the_mismatched_minimum_lies_above(made):
+    _, frame = made("5")
+    both = frame.pivot_table(
+        index=["task", "activation", "signal"], columns="minimum", values="risk"
+    ).dropna()
+    assert len(both) > 8
+    assert (both["mismatched"] > both["matched"]).all()
+    matched = frame[frame["minimum"] == "matched"]
+    assert (matched["risk"] >= matched["bayes_risk"] - 1e-9).all()
+    endless = frame[frame["at_infinity"].astype(bool)]
+    assert set(endless["activation"]) == {"linear"}
+    spiked = endless[endless["task"] == "spiked"]
+    assert np.allclose(spiked["risk"], 10.0 / (10.0 + spiked["signal"]), atol=1e-4)
+
+
+def test_every_small_start_is_in_the_basin_of_the_matched_minimum(made):
+    _, frame = made("basins")
+    random = frame[frame["panel"] == "random"]
+    small = random[random["size"] < 0.1]
+    assert (small["matched"] == small["starts"]).all()
+    ends = ["matched", "mismatched", "mirror", "reversed", "other"]
+    assert (random[ends].sum(axis=1) == random["starts"]).all()
+    angles = frame[(frame["panel"] == "angles") & (frame["size"] == 0.1)]
+    assert (angles["end"] == "matched").all()
+    assert angles["time"].gt(0.0).all()
+
+
+def test_minima_have_positive_curvature(made):
+    _, frame = made("minima")
+    finite = frame[frame["exists"].eq(True) & frame["at_infinity"].eq(False)]
+    assert set(finite["panel"]) == {"matched", "mismatched"}
+    assert (finite["softest"] > -1e-8).all()
+    grid = frame[frame["panel"] == "map"]
+    best = frame[(frame["panel"] == "matched") & (frame["signal"] == 2.0)]
+    for activation, part in grid.groupby("activation"):
+        lowest = best.set_index("activation")["risk"][activation]
+        assert part["risk"].min() >= lowest - 1e-9
+
+
+def test_times_and_curvatures_are_there(made):
+    _, frame = made("tension")
+    flows = frame[frame["panel"] == "flow"]
+    assert (flows["matched"] >= 20).all()
+    assert (flows["time_99"] > flows["time_90"]).all()
+    assert (flows["time_99_low"] <= flows["time_99_high"]).all()
+    assert (frame[frame["panel"] == "curvature"]["softest"] > 0.0).all()

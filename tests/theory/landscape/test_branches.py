@@ -1,0 +1,63 @@
+"""Minima followed from task to task."""
+
+import numpy as np
+import pytest
+
+from slrlab import MaxSLR, SpikedSLR, local_minima, minimal_risk
+from slrlab.theory.landscape.branches import follow_minimum, minimum_from
+
+ACTIVATIONS = ("softmax", "linear", "erf", "softplus")
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize("task", [SpikedSLR(0.5, 10), SpikedSLR(4.0, 10), MaxSLR(2.0, 10)])
+def test_the_matched_minimum_is_the_minimal_risk(task, activation):
+    found = minimum_from(task, activation, "matched", curvatures=False)
+    assert found.status == "converged"
+    assert found.kind == "matched"
+    assert found.risk == pytest.approx(minimal_risk(task, activation).risk, abs=1e-7)
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_both_minima_are_those_of_a_search(activation):
+    task = SpikedSLR(2.0, 10)
+    searched = local_minima(task, activation, starts=4)
+    for kind in ("matched", "mismatched"):
+        found, known = minimum_from(task, activation, kind), searched.best(kind)
+        assert found.at_infinity == known.at_infinity
+        assert found.risk == pytest.approx(known.risk, abs=1e-4 if found.at_infinity else 1e-7)
+        if not found.at_infinity:
+            assert np.allclose(found.curvatures, known.curvatures, atol=1e-4)
+
+
+@pytest.mark.parametrize(("signal", "length"), [(0.5, 10), (2.0, 10), (2.0, 3), (30.0, 100)])
+def test_linear_attention_falls_to_a_limit_at_infinity(signal, length):
+    """``f → c Σ χ*_ℓ z*_ℓ`` has risk ``L/(L+ν)`` at the best ``c``."""
+    found = minimum_from(SpikedSLR(signal, length), "linear", "mismatched", curvatures=False)
+    assert found.at_infinity
+    assert found.risk == pytest.approx(length / (length + signal), abs=1e-6)
+
+
+def test_following_agrees_with_searching_and_ends_where_the_minimum_does():
+    signals = [4.0, 2.0, 1.2, 0.7, 0.4]
+    tasks = [SpikedSLR(signal, 10) for signal in signals]
+    found = follow_minimum(tasks, "softmax", "mismatched", curvatures=False)
+    assert [item is not None for item in found] == [True, True, True, False, False]
+    for task, item in zip(tasks[:3], found, strict=False):
+        alone = minimum_from(task, "softmax", "mismatched", curvatures=False)
+        assert item.risk == pytest.approx(alone.risk, abs=1e-8)
+        assert item.kind == "mismatched"
+
+
+def test_keys_lead_to_the_minimum_below():
+    task = SpikedSLR(2.0, 10)
+    found = minimum_from(task, "softmax", [1.0, 0.3, 0.2, 0.0])
+    assert found.kind == "matched"
+    assert (found.curvatures > 0.0).all()
+
+
+def test_bad_starts():
+    with pytest.raises(ValueError, match="start must be one of matched, mismatched, got other"):
+        minimum_from(SpikedSLR(2.0, 3), "softmax", "other")
+    with pytest.raises(ValueError, match=r"start must be finite keys of shape \(4,\)"):
+        minimum_from(SpikedSLR(2.0, 3), "softmax", [1.0, 2.0])
