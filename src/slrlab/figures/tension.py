@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-TITLE = "Lower risk, no slower: training time of softmax and linear attention, length 10"
+TITLE = "Risk reached and time to reach it, gradient flow from small random starts, length 10"
 LENGTH, SIZE = 10, 0.1
 ACTIVATIONS = ("softmax", "linear", "softplus")
 SIGNALS = {"toy": (0.5, 2.0, 2), "quick": (0.25, 16.0, 7), "full": (0.1, 25.0, 17)}
