@@ -20,13 +20,15 @@ import numpy as np
 from numpy.polynomial import hermite_e
 
 from slrlab.model.lengths import FloatArray
-from slrlab.theory.moments.nodes import NODE_STEP, jitter_nodes
+from slrlab.theory.moments.nodes import EDGE, NODE_STEP, gauss_weights
 
 ORDER = 4  # of the highest a + n that a risk and its gradient need
 PAIRS = tuple((a, n) for a in range(ORDER) for n in range(ORDER + 1 - a))
 # below this spread derivatives across it would be lost to rounding; a score within 1e-5 of another
 # changes a smooth risk by 1e-10
 _LEAST_SPREAD = 1e-5
+# a coarser rule would not see that He_4 averages to nothing, which is divided by a small spread
+_STEP = 0.65
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ def gaussian_laws(
     is integrated over.
     """
     tau = max(math.hypot(m, spread), _LEAST_SPREAD)
-    step = tau * NODE_STEP / (max(tau, 0.5) * resolution)
+    step = tau * _step(tau, resolution)
     low, high = min(0.0, m * shift) - edge * tau, max(0.0, m * shift) + edge * tau
     scores = np.arange(low, high + step, step)
     laws = []
@@ -98,5 +100,12 @@ def product_laws(
 def jitter_slopes(spread: float, resolution: float) -> tuple[FloatArray, FloatArray]:
     """Return nodes of ``s·u`` and rows of weights that sum to ``E[F⁽ⁿ⁾]``, ``n`` up to `ORDER`."""
     s = max(spread, _LEAST_SPREAD)
-    noise, weights = jitter_nodes(s**2, resolution)
-    return noise, weights * hermite(noise / s, ORDER + 1) / s ** np.arange(ORDER + 1)[:, None]
+    step = _step(s, resolution)
+    u = np.arange(-EDGE, EDGE + step, step)
+    weights = gauss_weights(u, step) * hermite(u, ORDER + 1)
+    return s * u, weights / s ** np.arange(ORDER + 1)[:, None]
+
+
+def _step(width: float, resolution: float) -> float:
+    """Return the step of nodes in units of a Gaussian part of a score."""
+    return min(NODE_STEP / (max(width, 0.5) * resolution), _STEP)
