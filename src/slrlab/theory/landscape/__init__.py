@@ -1,5 +1,7 @@
 """Where training goes: the risk off the manifold M, its flows and its minima."""
 
+from slrlab.theory.landscape.branches import follow_minimum, minimum_from
+from slrlab.theory.landscape.ensemble import FlowEnsemble, flow_ensemble
 from slrlab.theory.landscape.flow import gradient_flow
 from slrlab.theory.landscape.minima import LocalMinima, Minimum, local_minima
 from slrlab.theory.landscape.path import Flow
@@ -9,12 +11,16 @@ from slrlab.theory.landscape.table import TabulatedLandscape, tabulate
 
 __all__ = [
     "Flow",
+    "FlowEnsemble",
     "LocalMinima",
     "Minimum",
     "RiskGradient",
     "TabulatedLandscape",
+    "flow_ensemble",
+    "follow_minimum",
     "gradient_flow",
     "local_minima",
+    "minimum_from",
     "risk_and_gradient",
     "sgd_flow",
     "tabulate",
