@@ -9,7 +9,6 @@ so the solver is implicit. This module must not know how risks are computed.
 # notation: docs/notation.md, "Landscape"
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -21,24 +20,15 @@ from slrlab._result import Status
 from slrlab.model.activations import Activation
 from slrlab.model.lengths import FloatArray
 from slrlab.model.tasks import Task
-from slrlab.theory.landscape.minima import FAR, Minimum, descend, minimum_at
-from slrlab.theory.landscape.path import (
-    ACCURACY,
-    JUMPY,
-    OVERLAPS,
-    Flow,
-    Report,
-    describe,
-    read_times,
-    start_vectors,
-)
+from slrlab.theory.landscape.follow import Follower
+from slrlab.theory.landscape.minima import Minimum, descend, minimum_at
+from slrlab.theory.landscape.path import Flow, Report, read_times, start_vectors
 from slrlab.theory.landscape.risk import (
     SIZE,
     Landscape,
     Point,
-    Slope,
+    describe,
     make_landscape,
-    overlaps_of,
     start_bias,
 )
 from slrlab.theory.population import checked
@@ -108,106 +98,51 @@ def gradient_flow(
     ground = make_landscape(task, chosen, seed=seed) if landscape is None else landscape
     k, v = start_vectors(start, size, seed)
     where = start_bias(chosen, bias)
-    path = _Path(ground, chosen.bias is None, report, _checks.positive(time, "time"))
-    kept = None if times is None else read_times(times, time)
-    solution = path.solve(np.concatenate([k, v, [where]]), kept, tolerance)
-    result = path.result(solution, method="gradient flow", rate=0.0, **describe(task, chosen))
+    end = _checks.positive(time, "time")
+    kept = None if times is None else read_times(times, end)
+    path = _Descent(ground, chosen.bias is None, report)
+    solution = path.solve(np.concatenate([k, v, [where]]), end, kept, tolerance)
+    destination, status = path.destination(solution)
+    result = path.result(
+        solution,
+        status,
+        "none" if destination is None else str(destination.kind),
+        destination,
+        method="gradient flow",
+        rate=0.0,
+        **describe(task, chosen),
+    )
     return result.require() if strict else result
 
 
-class _Path:
-    """Integrates a flow and remembers what was evaluated on the way."""
+class _Descent(Follower):
+    """Integrates ``(k, v, bias)`` down the gradient."""
 
-    def __init__(
-        self, landscape: Landscape, learn_bias: bool, report: Report | None, time: float
-    ) -> None:
-        self.landscape = landscape
-        self.learn_bias = learn_bias
-        self.report = report
-        self.time = time
-        self.evaluations = 0
-        self._known: dict[bytes, Slope] = {}
+    accuracy = (1e-5, 1e-8)
 
-    def slope(self, y: FloatArray) -> Slope:
-        """Return the slope at a state; solver, events and the path kept ask for the same ones."""
-        key = y.tobytes()
-        if key not in self._known:
-            self.evaluations += 1
-            self._known[key] = self.landscape(y[:SIZE], y[SIZE : 2 * SIZE], float(y[-1]))
-        return self._known[key]
+    def vectors(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return y[:SIZE], y[SIZE : 2 * SIZE]
 
-    def velocity(self, _: float, y: FloatArray) -> FloatArray:
+    def velocity(self, t: float, y: FloatArray) -> FloatArray:
         found = self.slope(y)
         return -np.concatenate([found.k, found.v, [found.bias if self.learn_bias else 0.0]])
 
-    def solve(self, y: FloatArray, times: FloatArray | None, tolerance: float) -> Any:
-        """Return scipy's solution, ended by convergence, runaway or time."""
-        from scipy.integrate import solve_ivp
+    def speed(self, y: FloatArray) -> float:
+        return float(np.linalg.norm(self.velocity(0.0, y)))
 
-        def settled(t: float, y: FloatArray) -> float:
-            if self.report is not None:
-                share = math.log1p(t) / math.log1p(self.time)
-                self.report(int(100.0 * share), 100, f"flow: time {t:.4g}")
-            return float(np.linalg.norm(self.velocity(t, y))) - tolerance
-
-        def gone(_: float, y: FloatArray) -> float:
-            return FAR - float(np.linalg.norm(y[: 2 * SIZE]))
-
-        settled.terminal = gone.terminal = True  # type: ignore[attr-defined]
-        span = (0.0, self.time)
-        rtol, atol = ACCURACY if self.landscape.smooth else JUMPY
-        events = (settled, gone)
-        return solve_ivp(self.velocity, span, y, "BDF", times, events=events, rtol=rtol, atol=atol)
-
-    def result(self, solution: Any, **setting: Any) -> Flow:
-        """Return the path with the minimum that it leads to."""
-        ends = [points[-1] for points in solution.y_events if len(points)]
-        last = np.asarray(ends[0] if ends else solution.y[:, -1])
-        states, times = finished(solution, last)
-        risks = [self.slope(state).risk for state in states]
-        k, v = last[:SIZE], last[SIZE : 2 * SIZE]
-        norm = float(np.linalg.norm(self.velocity(0.0, last)))
-        destination, status = self._destination(solution, last, norm)
-        rows = [dataclasses.astuple(overlaps_of(s[:SIZE], s[SIZE : 2 * SIZE])) for s in states]
-        return Flow(
-            status=status,
-            times=times,
-            **dict(zip(OVERLAPS, np.array(rows).T, strict=True)),
-            bias=np.array([state[-1] for state in states]),
-            risk=np.array(risks),
-            minimum="none" if destination is None else str(destination.kind),
-            destination=destination,
-            gradient_norm=norm,
-            evaluations=self.evaluations,
-            k=k,
-            v=v,
-            **setting,
-        )
-
-    def _destination(
-        self, solution: Any, last: FloatArray, norm: float
-    ) -> tuple[Minimum | None, Status]:
+    def destination(self, solution: Any) -> tuple[Minimum | None, Status]:
         """Return the minimum below the end of the path, and how the flow ended.
 
         A small gradient alone is no minimum: on the way to infinity it becomes small too.
         """
-        if not (math.isfinite(norm) and solution.status >= 0):
+        last = self.last(solution)
+        if solution.status < 0 or not math.isfinite(self.speed(last)):
             return None, Status.FAILED
         place = descend(self.landscape, last[:SIZE], float(last[-1]), learn_bias=self.learn_bias)
         found = minimum_at(self.landscape, place, learn_bias=self.learn_bias)
-        if found.at_infinity or len(solution.t_events[1]):
+        settled, gone = (len(when) > 0 for when in solution.t_events)
+        if found.at_infinity or gone:
             return found, Status.DIVERGED
         length = float(np.linalg.norm(last[:SIZE]))
-        gap = abs(length - math.sqrt(found.order.q_kk))
-        stopped = len(solution.t_events[0]) > 0
-        near = gap < _ARRIVED * (1.0 + length)
-        return found, Status.CONVERGED if stopped and near else Status.NOT_CONVERGED
-
-
-def finished(solution: Any, last: FloatArray) -> tuple[list[FloatArray], FloatArray]:
-    """Return the states kept and their times, the end of the path among them."""
-    states, times = list(solution.y.T), np.asarray(solution.t, dtype=float)
-    ends = [when[-1] for when in solution.t_events if len(when)]
-    if ends and (times.size == 0 or ends[0] > times[-1]):
-        return [*states, last], np.append(times, ends[0])
-    return states, times
+        near = abs(length - math.sqrt(found.order.q_kk)) < _ARRIVED * (1.0 + length)
+        return found, Status.CONVERGED if settled and near else Status.NOT_CONVERGED

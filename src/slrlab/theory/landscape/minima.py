@@ -22,7 +22,13 @@ from slrlab.model.activations import Activation
 from slrlab.model.lengths import FloatArray, LengthLaw
 from slrlab.model.order_parameters import FullOrderParameters
 from slrlab.model.tasks import Task
-from slrlab.theory.landscape.risk import SIZE, Landscape, make_landscape, overlaps_of
+from slrlab.theory.landscape.risk import (
+    SIZE,
+    Landscape,
+    describe,
+    make_landscape,
+    overlaps_of,
+)
 from slrlab.theory.population import checked
 
 if TYPE_CHECKING:
@@ -197,11 +203,7 @@ def local_minima(
         status=status,
         minima=tuple(known),
         starts=count,
-        task=task.name,
-        signal=task.signal,
-        length=task.length,
-        noise=task.noise,
-        activation=chosen.name,
+        **describe(task, chosen),
     )
 
 

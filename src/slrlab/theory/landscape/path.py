@@ -9,16 +9,14 @@ import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from slrlab import _checks
 from slrlab._result import Result
-from slrlab.model.activations import Activation
 from slrlab.model.lengths import FloatArray, LengthLaw
 from slrlab.model.order_parameters import FullOrderParameters
-from slrlab.model.tasks import Task
 from slrlab.theory.landscape.minima import FAR, Minimum
 from slrlab.theory.landscape.risk import SIZE, Point, read_point
 
@@ -30,8 +28,6 @@ Report = Callable[[int, int, str], None]
 STARTS = ("random", "matched", "mismatched")
 OVERLAPS = tuple(item.name for item in dataclasses.fields(FullOrderParameters))
 COLUMNS = ("times", *OVERLAPS, "bias", "risk")
-ACCURACY = (1e-5, 1e-8)  # relative and absolute, asked of the solver
-JUMPY = (1e-3, 1e-5)  # the same where the gradient jumps
 
 
 @dataclass(frozen=True)
@@ -178,14 +174,3 @@ def read_times(times: Sequence[float] | FloatArray, end: float) -> FloatArray:
     if not (rising and np.isfinite(found).all() and found[0] >= 0.0 and found[-1] <= end):
         raise ValueError(f"times must increase within [0, {end:g}], got {times!r}")
     return found
-
-
-def describe(task: Task, activation: Activation) -> dict[str, Any]:
-    """Return the setting of a flow, as the fields of a result."""
-    return {
-        "task": task.name,
-        "signal": task.signal,
-        "length": task.length,
-        "noise": task.noise,
-        "activation": activation.name,
-    }

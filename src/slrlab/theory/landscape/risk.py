@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 
@@ -187,11 +187,7 @@ def risk_and_gradient(
         gradient_error=slack,
         order=overlaps_of(k, v),
         bias=where,
-        task=task.name,
-        signal=task.signal,
-        length=task.length,
-        noise=task.noise,
-        activation=chosen.name,
+        **describe(task, chosen),
     )
     return result.require() if strict else result
 
@@ -313,3 +309,14 @@ def start_bias(activation: Activation, bias: float | None) -> float:
 def overlaps_of(k: FloatArray, v: FloatArray) -> FullOrderParameters:
     """Return the overlaps of vectors of R⁴, whose basis is orthonormal."""
     return FullOrderParameters(*(float(x) for x in (k[0], k[1], v[0], v[1], k @ k, k @ v, v @ v)))
+
+
+def describe(task: Task, activation: Activation) -> dict[str, Any]:
+    """Return the setting, as the fields of a result."""
+    return {
+        "task": task.name,
+        "signal": task.signal,
+        "length": task.length,
+        "noise": task.noise,
+        "activation": activation.name,
+    }

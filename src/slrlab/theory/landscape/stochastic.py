@@ -13,10 +13,8 @@ rate is large, nowhere. This module must not know about simulated steps.
 # notation: docs/notation.md, "Landscape"
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,30 +24,19 @@ from slrlab._result import Status
 from slrlab.model.activations import Activation, Projection
 from slrlab.model.lengths import FloatArray
 from slrlab.model.tasks import Task
-from slrlab.theory.landscape.flow import finished
-from slrlab.theory.landscape.minima import FAR, kind_of
-from slrlab.theory.landscape.path import (
-    JUMPY,
-    OVERLAPS,
-    Flow,
-    Report,
-    describe,
-    read_times,
-    start_vectors,
-)
+from slrlab.theory.landscape.follow import Follower
+from slrlab.theory.landscape.minima import kind_of
+from slrlab.theory.landscape.path import Flow, Report, read_times, start_vectors
 from slrlab.theory.landscape.risk import (
     Landscape,
     Point,
-    Slope,
+    describe,
     make_landscape,
     overlaps_of,
     start_bias,
 )
 from slrlab.theory.landscape.sampled import SampledLandscape
 from slrlab.theory.population import checked
-
-# the noise is sampled: a finer solver would resolve its error
-_ACCURACY = 1e-4, 1e-7
 
 
 def sgd_flow(
@@ -120,11 +107,14 @@ def sgd_flow(
     ground: Landscape = sample if isinstance(chosen, Projection) else make_landscape(task, chosen)
     if landscape is not None:
         ground = landscape
-    path = _NoisyPath(ground, sample, pace / many, chosen.bias is None, report)
+    path = _NoisyDescent(ground, sample, pace / many, chosen.bias is None, report)
     state = np.array([k[0], k[1], v[0], v[1], *overlaps_of(k, v).residuals, where])
     solution = path.solve(state, end, kept, tolerance)
     method = "online sgd" if many == 1 else f"online sgd in batches of {many}"
-    result = path.result(solution, method=method, rate=pace, **describe(task, chosen))
+    status, last = path.ending(solution), path.last(solution)
+    kind = str(kind_of(overlaps_of(*vectors_of(last)))) if status.usable else "none"
+    setting = describe(task, chosen)
+    result = path.result(solution, status, kind, None, method=method, rate=pace, **setting)
     return result.require() if strict else result
 
 
@@ -137,23 +127,30 @@ def vectors_of(state: FloatArray) -> tuple[FloatArray, FloatArray]:
     return np.array([state[0], state[1], first, 0.0]), np.array([state[2], state[3], along, across])
 
 
-@dataclass
-class _NoisyPath:
+class _NoisyDescent(Follower):
     """Integrates ``(m_kk, m_kv, m_vk, m_vv, R_kk, R_kv, R_vv, bias)``."""
 
-    landscape: Landscape
-    sample: SampledLandscape
-    strength: float  # η over the batch
-    learn_bias: bool
-    report: Report | None
-    evaluations: int = 0
-    _last: tuple[bytes, FloatArray] = (b"", np.zeros(0))
+    accuracy = (1e-4, 1e-7)  # the noise is sampled: a finer solver would resolve its error
 
-    def velocity(self, _: float, y: FloatArray) -> FloatArray:
-        """Return how fast the state changes; the last one is kept, as solver and events ask."""
+    def __init__(
+        self,
+        landscape: Landscape,
+        sample: SampledLandscape,
+        strength: float,
+        learn_bias: bool,
+        report: Report | None,
+    ) -> None:
+        super().__init__(landscape, learn_bias, report)
+        self.sample = sample
+        self.strength = strength  # η over the batch
+        self._last: tuple[bytes, FloatArray] = (b"", np.zeros(0))
+
+    def vectors(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return vectors_of(y)
+
+    def velocity(self, t: float, y: FloatArray) -> FloatArray:
         key = y.tobytes()
-        if self._last[0] != key:
-            self.evaluations += 1
+        if self._last[0] != key:  # solver and events ask for the same one
             self._last = key, self._velocity(y)
         return self._last[1]
 
@@ -161,72 +158,20 @@ class _NoisyPath:
         k, v = vectors_of(y)
         slope, noise = self.sample.slope_and_noise(k, v, float(y[-1]))
         if self.landscape is not self.sample:  # the quadrature has no error worth the name
-            slope = self.landscape(k, v, float(y[-1]))
+            slope = self.slope(y)
         free_k, free_v, to_k, to_v = k[2:], v[2:], slope.k[2:], slope.v[2:]
         fall = np.array([2.0 * free_k @ to_k, free_v @ to_k + free_k @ to_v, 2.0 * free_v @ to_v])
         push = -slope.bias if self.learn_bias else 0.0
         return np.concatenate([-slope.k[:2], -slope.v[:2], self.strength * noise - fall, [push]])
 
-    def _speed(self, y: FloatArray) -> float:
+    def speed(self, y: FloatArray) -> float:
         return float(np.abs(self.velocity(0.0, y)).max())
 
-    def solve(self, y: FloatArray, time: float, times: FloatArray | None, tolerance: float) -> Any:
-        """Return scipy's solution, ended by rest, runaway or time."""
-        from scipy.integrate import solve_ivp
-
-        def settled(t: float, y: FloatArray) -> float:
-            if self.report is not None:
-                self.report(int(100.0 * t / time), 100, f"flow: time {t:.4g}")
-            return self._speed(y) - tolerance
-
-        def gone(_: float, y: FloatArray) -> float:
-            k, v = vectors_of(y)
-            return FAR - math.hypot(np.linalg.norm(k), np.linalg.norm(v))
-
-        settled.terminal = gone.terminal = True  # type: ignore[attr-defined]
-        rtol, atol = _ACCURACY if self.landscape.smooth else JUMPY
-        return solve_ivp(
-            self.velocity,
-            (0.0, time),
-            y,
-            method="BDF",
-            t_eval=times,
-            events=(settled, gone),
-            rtol=rtol,
-            atol=atol,
-        )
-
-    def result(self, solution: Any, **setting: Any) -> Flow:
-        """Return the path."""
-        ends = [points[-1] for points in solution.y_events if len(points)]
-        states, times = finished(solution, np.asarray(ends[0] if ends else solution.y[:, -1]))
-        slopes = [self._slope(state) for state in states]
-        status = self._ending(solution, states[-1])
-        k, v = vectors_of(states[-1])
-        rows = [dataclasses.astuple(overlaps_of(*vectors_of(state))) for state in states]
-        return Flow(
-            status=status,
-            times=times,
-            **dict(zip(OVERLAPS, np.array(rows).T, strict=True)),
-            bias=np.array([state[-1] for state in states]),
-            risk=np.array([slope.risk for slope in slopes]),
-            minimum=str(kind_of(overlaps_of(k, v))) if status.usable else "none",
-            destination=None,
-            gradient_norm=float(np.linalg.norm([slopes[-1].k, slopes[-1].v])),
-            evaluations=self.evaluations,
-            k=k,
-            v=v,
-            **setting,
-        )
-
-    def _slope(self, state: FloatArray) -> Slope:
-        return self.landscape(*vectors_of(state), float(state[-1]))
-
-    def _ending(self, solution: Any, last: FloatArray) -> Status:
+    def ending(self, solution: Any) -> Status:
         """Return how the flow ended."""
         rested, left = (len(when) > 0 for when in solution.t_events)
         if left:
             return Status.DIVERGED
-        if solution.status < 0 or not math.isfinite(self._speed(last)):
+        if solution.status < 0 or not math.isfinite(self.speed(self.last(solution))):
             return Status.FAILED
         return Status.CONVERGED if rested else Status.SAMPLED
