@@ -106,11 +106,14 @@ def test_the_report_is_one_page_with_everything(tmp_path, monkeypatch):
     monkeypatch.setenv("SLRLAB_WORKERS", "1")
     names = [name for name in CLAIMS if name != "C10"]
     monkeypatch.setattr(report, "run_claims", partial(run_claims, names))
+    # the figures of the landscape have tests of their own
+    kept = [name for name in FIGURES if name not in ("4", "5", "basins", "minima", "tension")]
+    monkeypatch.setattr(report, "FIGURES", {name: FIGURES[name] for name in kept})
     paths, holds = reproduce_all(tmp_path / "out", profile="toy")
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert holds
     assert paths[-1].name == "report.html"
-    assert page.count("data:image/png;base64,") == len(FIGURES)
+    assert page.count("data:image/png;base64,") == len(kept)
     assert page.count("<details>") == len(names)
     assert "http://" not in page
     assert "https://" not in page
