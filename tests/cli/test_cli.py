@@ -268,6 +268,8 @@ COMMANDS = [
     "bayes",
     "erm",
     "flow",
+    "sweep",
+    "results",
     "simulate",
     "amp",
     "claims",

@@ -73,10 +73,73 @@ Duranthon, Marion, Boyer, Loureiro, Zdeborová, arXiv 2509.21936.</p>
 <table><tr><th>claim</th><th>source</th><th>statement</th><th>verdict</th><th>comparisons</th>
 <th>tightest comparison</th></tr>{summary}</table>
 <h2>Figures</h2>{pictures}
+<h2>Deviations</h2>{_deviations(out, verdicts)}
+<h2>Settings</h2>{_all_settings(profile)}
 <h2>Every comparison</h2>{details}
 <footer><p>{html.escape(packages)}, Python {platform.python_version()} on {sys.platform}.
 Time: {html.escape(spent)}.</p></footer></body></html>
 """
+
+
+_FINE = {"converged", "limit", "sampled"}  # statuses that need no word
+
+
+def _deviations(out: Path, verdicts: list[Verdict]) -> str:
+    """Return what did not come out as it should: failed claims, and points with a status."""
+    import pandas as pd
+
+    rows = [
+        f"<tr><td>claim {verdict.name}</td><td>{html.escape(check.case)}</td>"
+        f"<td>{check.left:.8g} {html.escape(check.relation)} {check.right:.8g} fails</td></tr>"
+        for verdict in verdicts
+        for check in verdict.checks
+        if not check.holds
+    ]
+    for name in FIGURES:
+        frame = pd.read_csv(out / f"figure-{name}.csv")
+        for column in [str(label) for label in frame.columns if "status" in str(label)]:
+            counts = frame[column].dropna().value_counts()
+            rest = {str(status): int(n) for status, n in counts.items() if status not in _FINE}
+            if rest:
+                told = ", ".join(f"{n} {status}" for status, n in rest.items())
+                rows.append(
+                    f"<tr><td>figure {name}</td><td>{html.escape(column)}</td>"
+                    f"<td>{told} of {int(counts.sum())} points</td></tr>"
+                )
+    if not rows:
+        return "<p>None: every claim holds and every point reached its accuracy.</p>"
+    words = (
+        "Claims that fail, and points whose computation did not simply converge: at the edge of "
+        "the theory (boundary), where it cannot be trusted (unstable), or short of the accuracy "
+        "asked for. Each is marked in its figure and in its table."
+    )
+    head = "<tr><th>where</th><th>what</th><th>deviation</th></tr>"
+    return f"<p>{words}</p><table>{head}{''.join(rows)}</table>"
+
+
+def _all_settings(profile: str) -> str:
+    """Return the sizes that each figure was made with, read off its module."""
+    rows = []
+    for name in FIGURES:
+        module = figure_module(name)
+        own = {key: value for key, value in vars(module).items() if _is_setting(key, value)}
+        told = ", ".join(
+            f"{key.lower().replace('_', ' ')} {_at(value, profile)}" for key, value in own.items()
+        )
+        rows.append(f"<tr><td>figure {name}</td><td>{html.escape(told)}</td></tr>")
+    head = f"<tr><th>figure</th><th>settings of profile {profile}</th></tr>"
+    return f"<table>{head}{''.join(rows)}</table>"
+
+
+def _is_setting(key: str, value: object) -> bool:
+    plain = isinstance(value, int | float | tuple) or (
+        isinstance(value, dict) and set(value) == set(PROFILES)
+    )
+    return key.isupper() and not key.startswith("_") and plain
+
+
+def _at(value: object, profile: str) -> object:
+    return value[profile] if isinstance(value, dict) else value
 
 
 def _picture(out: Path, name: str) -> str:

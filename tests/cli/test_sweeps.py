@@ -1,0 +1,99 @@
+import json
+
+import pandas as pd
+import pytest
+from PIL import Image
+
+from slrlab.cli.main import main
+
+TOML = """
+compute = "population"
+[settings]
+length = 2
+[grid]
+signal = [1.0, 2.0]
+activation = ["softmax", "linear"]
+"""
+
+
+def run(capsys, *arguments):
+    with pytest.raises(SystemExit) as stop:
+        main([str(item) for item in arguments])
+    out, err = capsys.readouterr()
+    return stop.value.code, out, err
+
+
+@pytest.fixture
+def sweep(tmp_path, capsys):
+    path, store = tmp_path / "sweep.toml", tmp_path / "store.sqlite"
+    path.write_text(TOML)
+    code, out, _ = run(capsys, "sweep", path, "--store", store, "--workers", "1", "--json")
+    assert code == 0
+    assert json.loads(out)["computed"] == 4
+    return path, store
+
+
+def test_results_are_listed_filtered_and_exported(sweep, tmp_path, capsys):
+    _, store = sweep
+    code, out, _ = run(capsys, "results", "--store", store)
+    assert code == 0
+    assert "4 points" in out
+    assert "linear" in out
+    where = ("--where", "activation=softmax", "--where", "signal=2")
+    code, out, _ = run(capsys, "results", "--store", store, *where, "--json")
+    (row,) = json.loads(out)["rows"]
+    assert (code, row["signal"], row["status"]) == (0, 2.0, "converged")
+    files = [tmp_path / name for name in ("t.csv", "t.parquet", "t.png")]
+    given = ("--csv", files[0], "--parquet", files[1], "--plot", files[2], "--x", "signal")
+    code, out, _ = run(capsys, "results", "--store", store, *given)
+    assert code == 0
+    assert out.split() == [str(path) for path in files]
+    assert len(pd.read_csv(files[0])) == len(pd.read_parquet(files[1])) == 4
+    with Image.open(files[2]) as picture:
+        assert picture.size[0] > 300
+
+
+def test_a_sweep_prints_the_store_and_fails_loudly(sweep, tmp_path, capsys):
+    path, store = sweep
+    code, out, _ = run(capsys, "sweep", path, "--store", store)
+    assert (code, out) == (0, f"{store}\n")
+    bad = tmp_path / "bad.toml"
+    bad.write_text('compute = "flow"\n[settings]\nstart = "nowhere"')
+    code, out, _ = run(capsys, "sweep", bad, "--store", store, "--workers", "1", "--json")
+    assert code == 1
+    assert json.loads(out)["failed"] == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("sweep", "{tmp}/none.toml"), 1, "No such file or directory"),
+        (("sweep", "{tmp}/sweep.toml", "--workers", "0"), 2, "workers must be a whole number >= 1"),
+        (
+            ("sweep", "{tmp}/sweep.toml", "--workers", "2", "--cluster", "tcp://127.0.0.1:9"),
+            2,
+            "workers must be left out with --cluster, got 2",
+        ),
+        (("results", "--store", "{tmp}/none.sqlite"), 2, "store must be a file of results"),
+        (("results", "--store", "{tmp}/store.sqlite", "--where", "x"), 2, "COLUMN=VALUE, got x"),
+        (("results", "--store", "{tmp}/store.sqlite", "--where", "x=1"), 2, "name a column"),
+        (
+            ("results", "--store", "{tmp}/store.sqlite", "--plot", "{tmp}/a.txt"),
+            2,
+            "plot must end with .png",
+        ),
+        (
+            ("results", "--store", "{tmp}/store.sqlite", "--plot", "{tmp}/a.png", "--x", "task"),
+            2,
+            "x must be a column of numbers, got task",
+        ),
+        (("results", "--store", "{tmp}/sweep.toml"), 1, "cannot open the store"),
+    ],
+)
+def test_wrong_input_is_one_line(sweep, tmp_path, capsys, arguments, code, words):
+    given = [item.format(tmp=tmp_path) for item in arguments]
+    found, out, err = run(capsys, *given)
+    assert (found, out) == (code, "")
+    assert err.startswith("slrlab: ")
+    assert len(err.splitlines()) == 1
+    assert words in err
