@@ -91,7 +91,7 @@ def draw(frame: pd.DataFrame) -> Figure:
             row[1].set(ylabel="value", title=f"{activation}: vanishing", ylim=(-0.11, 0.11))
             row[1].axhspan(-SIZE, SIZE, color="0.93", zorder=0, label="size of the start")
             largest = part[part["quantity"].isin(VANISHING)][["min", "max"]].abs().to_numpy().max()
-            note = f"largest of all runs: {largest:.0e}"
+            note = f"largest of the matched runs: {largest:.0e}"
             row[1].text(0.5, 0.62, note, transform=row[1].transAxes, ha="center")
             row[2].set(ylabel="share of runs", title=f"{activation}: minimum reached")
             row[2].set_ylim(0.0, 1.0)
