@@ -25,11 +25,11 @@ TITLE = "Test risk against samples per dimension, spiked-SLR, length 3, best rid
 SIGNALS = (1.0, 2.0, 5.0)
 LENGTH = 3
 RANGE = (1.0, 32.0)
-POINTS = {"toy": 2, "quick": 6, "full": 12}
-BAYES_POINTS = {"toy": 4, "quick": 24, "full": 60}
+POINTS = {"toy": 2, "quick": 5, "full": 12}
+BAYES_POINTS = {"toy": 4, "quick": 16, "full": 60}
 TOLERANCE = {"toy": 1e-2, "quick": 1e-3, "full": 5e-4}
-SIZE = {"toy": 60, "quick": 1000, "full": 10_000}  # √(ND); the paper has 10⁴
-SEEDS = {"toy": 2, "quick": 6, "full": 4}
+SIZE = {"toy": 60, "quick": 700, "full": 10_000}  # √(ND); the paper has 10⁴
+SEEDS = {"toy": 2, "quick": 5, "full": 4}
 ACTIVATIONS = ("softmax", "linear")
 
 Curve = tuple[str, float, float, float]

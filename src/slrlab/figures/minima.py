@@ -30,7 +30,7 @@ LENGTHS = {
     "quick": (2, 3, 5, 10, 20, 50, 100),
     "full": (2, 3, 4, 5, 7, 10, 14, 20, 30, 50, 70, 100),
 }
-SIGNALS = {"toy": 4, "quick": 10, "full": 31}
+SIGNALS = {"toy": 4, "quick": 8, "full": 31}
 RANGE = (0.1, 100.0)
 TRIES = {"toy": 1, "quick": 3, "full": 7}
 FLAT = 1e-9  # curvatures below are lost in the differences that they are computed by
