@@ -337,15 +337,15 @@ def test_leases_are_exclusive_and_end_with_their_process(tmp_path):
         assert two.claim(keys, 10) == ["a"]
         dead = subprocess.Popen([sys.executable, "-c", ""])
         dead.wait()
-        one._base.execute("UPDATE leases SET owner = ? WHERE key = 'c'", (_owner(dead.pid),))
-        one._base.execute("UPDATE leases SET beat = 0 WHERE key = 'd'")
-        assert one.claim(keys, 10) == ["c", "d"]  # nobody there, and nobody heard of for long
+        here, there = f"{socket.gethostname()}:{dead.pid}:1:0", "elsewhere:1:1:0"
+        change = "UPDATE leases SET owner = ?, beat = 0 WHERE key = ?"
+        one._base.execute(change, (here, "c"))
+        one._base.execute(change, (there, "d"))
+        one._base.execute("UPDATE leases SET beat = 0 WHERE key = 'e'")
+        # nobody there, and nobody heard of for long; who is here needs no beat
+        assert one.claim(keys, 10) == ["c", "d"]
     with Store(path) as three:
         assert three.claim(keys, 10) == keys  # closing gives back
-
-
-def _owner(pid):
-    return f"{socket.gethostname()}:{pid}:0"
 
 
 def test_a_row_is_written_whole_or_not_at_all(tmp_path):
@@ -402,3 +402,7 @@ def test_points_and_seeds():
     ]
     assert len({point.key for point in points}) == 4
     assert len(Sweep("population", seeds=7).expand()) == 1
+    whole, real = (Sweep("bayes", settings={"alpha": alpha}, seeds=[4]) for alpha in (1, 1.0))
+    assert whole.expand()[0].key == real.expand()[0].key
+    with pytest.raises(ValueError, match="seeds must be a number or a list of seeds"):
+        Sweep("flow", seeds=[]).expand()

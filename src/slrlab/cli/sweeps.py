@@ -151,7 +151,9 @@ def _listing(frame: pd.DataFrame) -> None:
     hidden = ["message", "versions", "finished", "key", "seconds"]
     shown = frame.drop(columns=[name for name in hidden if name in frame.columns])
     # what all rows share is said once, above them
-    same = [name for name in shown.columns if len(shown) > 1 and shown[name].nunique() <= 1]
+    same = [
+        name for name in shown.columns if len(shown) > 1 and shown[name].astype(str).nunique() <= 1
+    ]
     told = [name for name in same if shown[name].notna().all()]
     common = ", ".join(f"{name} {_cell(shown[name].iloc[0])}" for name in told)
     shown = shown.drop(columns=same)

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import get_context
 from typing import Any, Protocol
@@ -105,7 +105,11 @@ def _follow_parent(parent: int) -> None:
 
 
 class Processes:
-    """Runs calls in processes of this machine, each with one thread."""
+    """Runs calls in processes of this machine, each with one thread.
+
+    When a worker dies, all calls that may have been running are suspected of it. They run again one
+    at a time, the rest is held back until it is known who kills the workers.
+    """
 
     def __init__(self, workers: int) -> None:
         self.slots = workers
@@ -113,6 +117,7 @@ class Processes:
         self._running: dict[Future[Any], Hashable] = {}
         self._calls: dict[Hashable, tuple[Callable[..., Any], tuple[Any, ...]]] = {}
         self._suspects: deque[Hashable] = deque()
+        self._held: deque[Hashable] = deque()
         self._deaths: dict[Hashable, int] = {}
 
     def _start(self) -> ProcessPoolExecutor:
@@ -124,8 +129,8 @@ class Processes:
 
     def submit(self, tag: Hashable, function: Callable[..., Any], *given: Any) -> None:
         self._calls[tag] = (function, given)
-        if self._suspects:  # one at a time, until it is known who kills the workers
-            self._suspects.append(tag)
+        if self._suspects or self._held:
+            self._held.append(tag)
         else:
             self._go(tag)
 
@@ -135,45 +140,62 @@ class Processes:
             try:
                 self._running[self._pool.submit(function, *given)] = tag
             except BrokenProcessPool:
-                self._pool = self._start()
+                if self._running:  # what has ended with the pool is sorted out first
+                    self._held.appendleft(tag)
+                    return
+                self._renew()
                 self._running[self._pool.submit(function, *given)] = tag
 
     def finished(self, timeout: float) -> list[Finished]:
-        if self._suspects and not self._running:
+        if not self._running and self._suspects:
             self._go(self._suspects[0])
+        elif not self._running:
+            held, self._held = self._held, deque()
+            for tag in held:
+                self._go(tag)
         ended, _ = wait(self._running, timeout, FIRST_COMPLETED)
-        found: list[Finished] = []
-        victims: list[Hashable] = []
-        for future in ended:
-            tag = self._running.pop(future)
-            error = future.exception()
-            if isinstance(error, BrokenProcessPool):
-                victims.append(tag)
-                continue
-            self._forget(tag)
-            found.append(Finished(tag, None if error else future.result(), error))
-        if victims:
-            found += self._mourn(victims)
-        return found
+        if any(isinstance(future.exception(), BrokenProcessPool) for future in ended):
+            return self._mourn()
+        return [self._finish(future) for future in ended]
 
-    def _mourn(self, victims: list[Hashable]) -> list[Finished]:
-        """Start anew after the death of a worker; all that ran is suspected of it."""
-        wait(self._running, 5.0)
-        victims += list(self._running.values())
+    def _finish(self, future: Future[Any]) -> Finished:
+        tag = self._running.pop(future)
+        self._forget(tag)
+        error = future.exception()
+        return Finished(tag, None if error else future.result(), error)
+
+    def _mourn(self) -> list[Finished]:
+        """Start anew after the death of a worker; what has a result keeps it."""
+        wait(self._running, 5.0)  # the pool breaks all its futures
+        whole = [
+            future
+            for future in self._running
+            if future.done() and not isinstance(future.exception(), BrokenProcessPool)
+        ]
+        found = [self._finish(future) for future in whole]
+        victims = list(self._running.values())
         self._running.clear()
-        self._pool.shutdown(wait=False, cancel_futures=True)
-        self._pool = self._start()
+        self._renew()
         if len(victims) == 1:
             (tag,) = victims
             self._deaths[tag] = self._deaths.get(tag, 0) + 1
             if self._deaths[tag] >= _DEATHS:
                 self._forget(tag)
-                return [Finished(tag, error=ClusterError("its worker process died"))]
-        self._suspects = deque([*victims, *(tag for tag in self._suspects if tag not in victims)])
-        return []
+                error = ClusterError("its worker process died again and again")
+                return [*found, Finished(tag, error=error)]
+        # calls start in the order of submission: later ones were still in the queue
+        near = victims[: self.slots + 1]
+        self._suspects = deque([*near, *(tag for tag in self._suspects if tag not in near)])
+        self._held.extendleft(reversed(victims[self.slots + 1 :]))
+        return found
+
+    def _renew(self) -> None:
+        self.close()
+        self._pool = self._start()
 
     def _forget(self, tag: Hashable) -> None:
         self._calls.pop(tag, None)
+        self._deaths.pop(tag, None)
         if tag in self._suspects:
             self._suspects.remove(tag)
 
@@ -205,31 +227,44 @@ class Cluster:
         except (OSError, ValueError, TimeoutError) as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise ClusterError(f"no cluster answers at {address} ({reason})") from None
-        threads = self._client.nthreads().values()
-        self.slots = max(1, sum(threads))
+        self._address = address
+        self.slots = max(1, sum(self._client.nthreads().values()))
         self._running: dict[Any, Hashable] = {}
 
     def submit(self, tag: Hashable, function: Callable[..., Any], *given: Any) -> None:
         # Dask runs the calls of a lost worker again by itself, a few times
-        self._running[self._client.submit(function, *given, pure=False)] = tag
+        with self._connected():
+            self._running[self._client.submit(function, *given, pure=False)] = tag
 
     def finished(self, timeout: float) -> list[Finished]:
         from distributed import wait as wait_for
 
         if not self._running:
             return []
+        with self._connected():
+            try:
+                wait_for(list(self._running), timeout=timeout, return_when="FIRST_COMPLETED")
+            except TimeoutError:
+                return []
+            found = []
+            for future in [future for future in self._running if future.done()]:
+                error = future.exception() if future.status == "error" else None
+                value = None if error else future.result()
+                found.append(Finished(self._running.pop(future), value, error))
+                future.release()
+            return found
+
+    @contextmanager
+    def _connected(self) -> Iterator[None]:
+        """Turn the loss of the scheduler into one clear line."""
+        from concurrent.futures import CancelledError
+
         try:
-            wait_for(list(self._running), timeout=timeout, return_when="FIRST_COMPLETED")
-        except TimeoutError:
-            return []
-        found = []
-        for future in [future for future in self._running if future.done()]:
-            tag = self._running.pop(future)
-            error = future.exception() if future.status != "finished" else None
-            found.append(Finished(tag, None if error else future.result(), error))
-            future.release()
-        return found
+            yield
+        except (CancelledError, OSError) as error:
+            raise ClusterError(f"lost the cluster at {self._address}") from error
 
     def close(self) -> None:
-        self._client.cancel(list(self._running))
-        self._client.close()
+        with suppress(Exception):  # the scheduler may be gone
+            self._client.cancel(list(self._running))
+            self._client.close()

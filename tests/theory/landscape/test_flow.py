@@ -104,6 +104,24 @@ def test_times_kept_and_time_to():
     assert "matched" in str(whole)
 
 
+def test_a_start_at_rest_has_converged():
+    flow = gradient_flow(TASK, "softmax", start=([2**0.5, 0, 0, 0], [0, 1, 0, 0]))
+    assert flow.status is Status.CONVERGED
+    assert flow.minimum == "matched"
+
+
+def test_times_beyond_the_end_and_before_it():
+    late = gradient_flow(TASK, "softmax", seed=1, times=[1e4, 2e4])
+    assert late.status is Status.CONVERGED
+    assert late.times.size == 1  # it came to rest before
+    assert late.risk[0] == pytest.approx(late.destination.risk, abs=1e-6)
+    early = gradient_flow(TASK, "softmax", seed=1, times=[0.0, 1.0])
+    assert early.times.tolist() == [0.0, 1.0]
+    assert early.status is Status.CONVERGED  # of the whole flow
+    assert early.gradient_norm < 1.1e-6
+    assert early.risk[-1] > early.destination.risk + 1e-3
+
+
 def test_a_table_gives_the_same_path():
     table = tabulate(TASK, "softmax", m=(-0.5, 2.0), spread=0.6)
     assert table.error < 1e-6
@@ -166,5 +184,8 @@ def test_bad_input(options, words):
 def test_bad_tables(options, words):
     with pytest.raises(ValueError, match=words):
         tabulate(TASK, "softmax", **options)
+    fixed = tabulate(TASK, "erf", m=(0.0, 1.0), spread=1.0, bias=-0.5, tolerance=0.1)
+    with pytest.raises(ValueError, match="bias of erf must be a number on a table, got free"):
+        gradient_flow(TASK, "erf", landscape=fixed)
     with pytest.raises(ValueError, match="bias of erf must be a number for a table, got free"):
         tabulate(TASK, "erf", m=(0.0, 1.0), spread=1.0)

@@ -17,6 +17,8 @@ from slrlab.model.tasks import Task, make_task
 
 Settings = Mapping[str, Any]
 TASK: dict[str, Any] = {"task": "spiked", "signal": 2.0, "length": 3, "noise": 0.0}
+_NUMBERS = {"alpha", "ridge_k", "ridge_v", "tolerance", "size", "time"}
+_COUNTS = {"dim", "test_samples"}
 ATTENTION: dict[str, Any] = {"activation": "softmax", "bias": None}
 
 
@@ -66,7 +68,13 @@ class Computation:
         whole["length"] = str(task.length)
         if self.attends:
             make_activation(whole["activation"], bias=whole["bias"])
-        return {name: whole[name] for name in self.accepted if name in whole}
+        for name in _NUMBERS & whole.keys():  # 1 and 1.0 are one setting
+            whole[name] = _checks.finite(whole[name], name)
+        for name in _COUNTS & whole.keys():
+            whole[name] = _checks.integer(whole[name], name, low=0)
+        found = {name: whole[name] for name in self.accepted if name in whole}
+        self.memory(task, found)
+        return found
 
 
 def task_of(settings: Settings) -> Task:
@@ -125,7 +133,8 @@ def _simulated_bytes(task: Task, settings: Settings) -> int:
 
     dim = _checks.integer(settings["dim"], "dim")
     alpha = _checks.positive(settings["alpha"], "alpha")
-    return int(1.3 * token_bytes(task, dim, samples_of(alpha, dim)))
+    size = token_bytes(task, dim, samples_of(alpha, dim), settings.get("dtype", "float32"))
+    return int(1.3 * size)
 
 
 def _flow(task: Task, settings: Settings, seed: int) -> Result:

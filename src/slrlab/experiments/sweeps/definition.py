@@ -111,8 +111,10 @@ class Sweep:
             seeds = [_checks.integer(seed, "seeds", low=0) for seed in self.seeds]
         else:
             seeds = list(range(_checks.integer(self.seeds, "seeds")))
+        if not seeds:
+            raise ValueError("seeds must be a number or a list of seeds, got an empty list")
         if not computation.seeded:
-            seeds = seeds[:1]
+            seeds = [0]
         combined = [dict(self.settings) | dict(given) for given in self.points]
         if self.grid or not combined:
             for values in itertools.product(*self.grid.values()):

@@ -35,12 +35,15 @@ class SweepSummary(Result):
 
     Attributes
     ----------
+    status
+        ``converged``, or ``not converged`` if a point failed.
     points
-        Number of points of the sweep, all of them in the store now.
+        Number of points of the sweep.
     computed
         Those computed by this call; the others were there or came from another process.
     failed
-        Those computed by this call of which no usable number came out.
+        Those computed by this call of which no usable number came out. They are rows of the store
+        too, but for points whose worker died again and again or ran out of memory.
     seconds
         Wall time.
     store
@@ -92,7 +95,8 @@ def run_sweep(
     start = time.perf_counter()
     points = {point.key: point for point in sweep.expand()}
     with Store(store) as base, Heartbeat(base):
-        missing = [key for key in points if key not in base.done(points, failed=not retry_failed)]
+        done = base.done(points, failed=not retry_failed)
+        missing = [key for key in points if key not in done]
         run = _Run(points, base, retry_failed, report)
         if missing:
             count = workers if workers is not None else default_workers()
@@ -108,7 +112,7 @@ def run_sweep(
             finally:
                 executor.close()
     return SweepSummary(
-        status=Status.CONVERGED,
+        status=Status.NOT_CONVERGED if run.failed else Status.CONVERGED,
         points=len(points),
         computed=run.computed,
         failed=run.failed,
@@ -182,11 +186,14 @@ class _Run:
     def _commit(self, ended: Finished) -> None:
         key = str(ended.tag)
         point = self.points[key]
-        found = ended.value if ended.error is None else failure(ended.error)
-        self.store.put(Row(key, point.compute, point.settings, point.seed, **found))
         self._running.discard(key)
         self.computed += 1
-        self.failed += found["status"] == str(Status.FAILED)
+        if ended.error is not None:  # the machine failed, not the computation: no row, try later
+            self.failed += 1
+            self.store.release([key])
+            return
+        self.store.put(Row(key, point.compute, point.settings, point.seed, **ended.value))
+        self.failed += not Status(ended.value["status"]).usable
 
     def _tell(self, waiting: int) -> None:
         if self.report is None:
@@ -202,6 +209,8 @@ def compute_point(compute: str, settings: dict[str, Any], seed: int) -> dict[str
     start = time.perf_counter()
     try:
         result = point.computation.run(task_of(settings), settings, seed).to_dict()
+    except MemoryError:
+        raise  # a matter of this machine and this moment
     except Exception as error:
         return failure(error, time.perf_counter() - start)
     value, error_ = (_number(result.get(name)) for name in _fields(point))
@@ -229,7 +238,7 @@ def _number(value: Any) -> float | None:
     return value if value is None or math.isfinite(value) else None
 
 
-def failure(error: BaseException, seconds: float = 0.0) -> dict[str, Any]:
+def failure(error: BaseException, seconds: float) -> dict[str, Any]:
     """Return the row of a point of which no number came out."""
     return {
         "value": None,

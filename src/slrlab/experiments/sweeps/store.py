@@ -81,28 +81,38 @@ class Store:
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
-        self.owner = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:12]}"
+        own = f"{os.getpid()}:{_birth(os.getpid())}:{uuid.uuid4().hex[:12]}"
+        self.owner = f"{socket.gethostname()}:{own}"
         with self._guarded("open"):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._base = sqlite3.connect(self.path, timeout=60.0, isolation_level=None)
-            self._base.execute("PRAGMA journal_mode=WAL")
-            self._base.execute("PRAGMA synchronous=NORMAL")
+            self._prepare()
+
+    def _prepare(self) -> None:
+        """Make the tables of a new file, or check those of an old one."""
+        for attempt in range(50):  # two processes may make the same file
+            try:
+                self._base.execute("PRAGMA journal_mode=WAL")
+                break
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error) or attempt == 49:
+                    raise
+                time.sleep(0.1)
+        self._base.execute("PRAGMA synchronous=NORMAL")
+        with self._transaction():
             found = self._base.execute("PRAGMA user_version").fetchone()[0]
+            tables = self._base.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
             if found not in (0, VERSION):
                 raise StoreError(f"store {self.path} has version {found}, this is {VERSION}")
+            if found == 0 and tables:
+                raise StoreError(f"store {self.path} is a database of something else")
             if found == 0:
-                foreign = self._base.execute(
-                    "SELECT count(*) FROM sqlite_master WHERE type = 'table'"
-                ).fetchone()[0]
-                if foreign:
-                    raise StoreError(f"store {self.path} is a database of something else")
-                with self._transaction():
-                    for statement in _SCHEMA.split(";"):
-                        self._base.execute(statement)
-                    self._base.execute(f"PRAGMA user_version={VERSION}")
-            problem = self._base.execute("PRAGMA quick_check(1)").fetchone()[0]
-            if problem != "ok":
-                raise StoreError(f"store {self.path} is damaged: {problem}")
+                for statement in _SCHEMA.split(";"):
+                    self._base.execute(statement)
+                self._base.execute(f"PRAGMA user_version={VERSION}")
+        problem = self._base.execute("PRAGMA quick_check(1)").fetchone()[0]
+        if problem != "ok":
+            raise StoreError(f"store {self.path} is damaged: {problem}")
 
     def __enter__(self) -> Store:
         return self
@@ -129,11 +139,11 @@ class Store:
         self._base.execute("BEGIN IMMEDIATE")
         try:
             yield
+            self._base.execute("COMMIT")
         except BaseException:
             if self._base.in_transaction:
                 self._base.execute("ROLLBACK")
             raise
-        self._base.execute("COMMIT")
 
     def done(self, keys: Iterable[str], *, failed: bool = True) -> set[str]:
         """Return which of these points are finished; without ``failed``, those to try again not."""
@@ -175,7 +185,10 @@ class Store:
                 )
 
     def put(self, row: Row) -> None:
-        """Commit a finished point and end its lease, both or neither."""
+        """Commit a finished point and end its lease, both or neither.
+
+        A row that is there stays, unless it has failed.
+        """
         values = (
             row.key,
             row.compute,
@@ -192,8 +205,13 @@ class Store:
         )
         with self._guarded("write"), self._transaction():
             marks = ", ".join("?" * len(values))
-            self._base.execute(f"INSERT OR REPLACE INTO points VALUES ({marks})", values)
-            self._base.execute("DELETE FROM leases WHERE key = ?", (row.key,))
+            self._base.execute("DELETE FROM points WHERE key = ? AND status = 'failed'", (row.key,))
+            self._base.execute(
+                f"INSERT INTO points VALUES ({marks}) ON CONFLICT(key) DO NOTHING", values
+            )
+            self._base.execute(
+                "DELETE FROM leases WHERE key = ? AND owner = ?", (row.key, self.owner)
+            )
 
     def count(self) -> int:
         """Return the number of finished points."""
@@ -222,7 +240,7 @@ class Store:
             if name not in frame.columns:
                 known = ", ".join(map(str, frame.columns)) or "none: the store is empty"
                 raise ValueError(f"where must name a column ({known}), got {name}")
-            frame = frame[[_equal(value, text) for value in frame[name]]]
+            frame = frame.loc[[_equal(value, text) for value in frame[name]] or slice(0)]
         return frame
 
 
@@ -263,13 +281,19 @@ def _equal(value: Any, text: str) -> bool:
 
 
 def _alive(owner: str, beat: float, now: float) -> bool:
-    """Return whether the process behind a lease is still at work."""
-    host, pid, _ = owner.rsplit(":", 2)
-    if host == socket.gethostname():
-        try:
-            os.kill(int(pid), 0)
-        except ProcessLookupError:
-            return False
-        except PermissionError:
-            pass
+    """Return whether the process behind a lease is there: known by its birth, or heard of."""
+    host, pid, birth, _ = owner.rsplit(":", 3)
+    if host == socket.gethostname() and birth != "unknown":
+        return _birth(int(pid)) == birth
     return now - beat < _STALE
+
+
+def _birth(pid: int) -> str:
+    """Return when a process of this machine began, in ticks; a number may be used again."""
+    try:
+        state, *rest = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return "gone" if state == "Z" else rest[18]
+    except FileNotFoundError:
+        return "gone" if Path("/proc/self/stat").exists() else "unknown"
+    except OSError:
+        return "unknown"

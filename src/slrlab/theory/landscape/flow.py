@@ -31,6 +31,7 @@ from slrlab.theory.landscape.risk import (
     make_landscape,
     start_bias,
 )
+from slrlab.theory.landscape.table import refuse_frozen_bias
 from slrlab.theory.population import checked
 
 _ARRIVED = 0.05  # distance to a minimum, relative to |k|, within which a flow has converged
@@ -96,15 +97,18 @@ def gradient_flow(
     chosen = checked(task, activation, tolerance).without_idle_bias()
     seed = _checks.integer(seed, "seed", low=0)
     ground = make_landscape(task, chosen, seed=seed) if landscape is None else landscape
+    refuse_frozen_bias(chosen, ground)
     k, v = start_vectors(start, size, seed)
     where = start_bias(chosen, bias)
     end = _checks.positive(time, "time")
     kept = None if times is None else read_times(times, end)
     path = _Descent(ground, chosen.bias is None, report)
-    solution = path.solve(np.concatenate([k, v, [where]]), end, kept, tolerance)
-    destination, status = path.destination(solution)
+    start_state = np.concatenate([k, v, [where]])
+    solution = path.solve(start_state, end, tolerance, dense=kept is not None)
+    destination, status = path.destination(solution, tolerance)
     result = path.result(
         solution,
+        kept,
         status,
         "none" if destination is None else str(destination.kind),
         destination,
@@ -130,7 +134,7 @@ class _Descent(Follower):
     def speed(self, y: FloatArray) -> float:
         return float(np.linalg.norm(self.velocity(0.0, y)))
 
-    def destination(self, solution: Any) -> tuple[Minimum | None, Status]:
+    def destination(self, solution: Any, tolerance: float) -> tuple[Minimum | None, Status]:
         """Return the minimum below the end of the path, and how the flow ended.
 
         A small gradient alone is no minimum: on the way to infinity it becomes small too.
@@ -140,9 +144,15 @@ class _Descent(Follower):
             return None, Status.FAILED
         place = descend(self.landscape, last[:SIZE], float(last[-1]), learn_bias=self.learn_bias)
         found = minimum_at(self.landscape, place, learn_bias=self.learn_bias)
-        settled, gone = (len(when) > 0 for when in solution.t_events)
-        if found.at_infinity or gone:
+        if found.at_infinity or len(solution.t_events[1]):
             return found, Status.DIVERGED
+        there = found.order
         length = float(np.linalg.norm(last[:SIZE]))
-        near = abs(length - math.sqrt(found.order.q_kk)) < _ARRIVED * (1.0 + length)
+        gaps = (
+            float(last[0]) - there.m_kk,
+            abs(float(last[1])) - abs(there.m_kv),
+            length - math.sqrt(there.q_kk),
+        )
+        near = max(map(abs, gaps)) < _ARRIVED * (1.0 + length)
+        settled = self.rests(solution, tolerance)
         return found, Status.CONVERGED if settled and near else Status.NOT_CONVERGED

@@ -54,8 +54,8 @@ class Follower(ABC):
             self._slopes[key] = self.landscape(*self.vectors(y), float(y[-1]))
         return self._slopes[key]
 
-    def solve(self, y: FloatArray, time: float, times: FloatArray | None, tolerance: float) -> Any:
-        """Return scipy's solution; its events are rest and runaway."""
+    def solve(self, y: FloatArray, time: float, tolerance: float, *, dense: bool) -> Any:
+        """Return scipy's solution, at all times if ``dense``; its events are rest and runaway."""
         from scipy.integrate import solve_ivp
 
         def settled(t: float, y: FloatArray) -> float:
@@ -74,31 +74,43 @@ class Follower(ABC):
             (0.0, time),
             y,
             method="BDF",
-            t_eval=times,
+            dense_output=dense,
             events=(settled, gone),
             rtol=rtol,
             atol=atol,
         )
 
-    def last(self, solution: Any) -> FloatArray:
+    @staticmethod
+    def last(solution: Any) -> FloatArray:
         """Return the state at which the flow ended."""
-        ends = [points[-1] for points in solution.y_events if len(points)]
-        return np.asarray(ends[0] if ends else solution.y[:, -1])
+        return np.asarray(solution.y[:, -1])
+
+    def rests(self, solution: Any, tolerance: float) -> bool:
+        """Return whether the end is at rest; a flow that began at rest meets no event."""
+        return len(solution.t_events[0]) > 0 or self.speed(self.last(solution)) <= tolerance
 
     def result(
         self,
         solution: Any,
+        times: FloatArray | None,
         status: Status,
         minimum: str,
         destination: Minimum | None,
         **setting: Any,
     ) -> Flow:
-        """Return the path, its end included."""
-        last = self.last(solution)
-        states, times = list(solution.y.T), np.asarray(solution.t, dtype=float)
-        ends = [when[-1] for when in solution.t_events if len(when)]
-        if ends and (times.size == 0 or ends[0] > times[-1]):
-            states, times = [*states, last], np.append(times, ends[0])
+        """Return the path at given times, or at the steps of the solver.
+
+        A flow that ended before the last of the times has its end as the last point.
+        """
+        last, end = self.last(solution), float(solution.t[-1])
+        if times is None:
+            states, times = list(solution.y.T), np.asarray(solution.t, dtype=float)
+        else:
+            early = times[-1] > end
+            times = times[times <= end]
+            states = [np.asarray(solution.sol(t)) for t in times]
+            if early:
+                states, times = [*states, last], np.append(times, end)
         k, v = self.vectors(last)
         rows = [dataclasses.astuple(overlaps_of(*self.vectors(state))) for state in states]
         bottom = self.slope(last)

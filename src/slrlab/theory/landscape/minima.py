@@ -90,7 +90,7 @@ class Minimum(Result):
     curvatures
         Eigenvalues of the Hessian in ``k, v ∈ R⁴`` (and a free bias), smallest first.
     gradient_norm
-        Length of the gradient in ``k`` at the best ``v``.
+        Length of the gradient in ``k`` (and a free bias) at the best ``v``.
     found
         Number of starts that ended here.
     """
@@ -257,7 +257,7 @@ def descend(landscape: Landscape, k: FloatArray, bias: float, *, learn_bias: boo
     )
     keys, shift = unpack(found.x)
     v, slope = landscape.at_best_values(keys, shift)
-    norm = float(np.linalg.norm(slope.k))
+    norm = math.hypot(float(np.linalg.norm(slope.k)), slope.bias if learn_bias else 0.0)
     flat = norm < _FLAT[landscape.smooth]
     status = Status.CONVERGED if flat else Status.NOT_CONVERGED
     if np.linalg.norm(keys) > FAR:

@@ -36,6 +36,7 @@ from slrlab.theory.landscape.risk import (
     start_bias,
 )
 from slrlab.theory.landscape.sampled import SampledLandscape
+from slrlab.theory.landscape.table import refuse_frozen_bias
 from slrlab.theory.population import checked
 
 
@@ -107,14 +108,15 @@ def sgd_flow(
     ground: Landscape = sample if isinstance(chosen, Projection) else make_landscape(task, chosen)
     if landscape is not None:
         ground = landscape
+    refuse_frozen_bias(chosen, ground)
     path = _NoisyDescent(ground, sample, pace / many, chosen.bias is None, report)
     state = np.array([k[0], k[1], v[0], v[1], *overlaps_of(k, v).residuals, where])
-    solution = path.solve(state, end, kept, tolerance)
+    solution = path.solve(state, end, tolerance, dense=kept is not None)
     method = "online sgd" if many == 1 else f"online sgd in batches of {many}"
-    status, last = path.ending(solution), path.last(solution)
+    status, last = path.ending(solution, tolerance), path.last(solution)
     kind = str(kind_of(overlaps_of(*vectors_of(last)))) if status.usable else "none"
     setting = describe(task, chosen)
-    result = path.result(solution, status, kind, None, method=method, rate=pace, **setting)
+    result = path.result(solution, kept, status, kind, None, method=method, rate=pace, **setting)
     return result.require() if strict else result
 
 
@@ -167,11 +169,10 @@ class _NoisyDescent(Follower):
     def speed(self, y: FloatArray) -> float:
         return float(np.abs(self.velocity(0.0, y)).max())
 
-    def ending(self, solution: Any) -> Status:
+    def ending(self, solution: Any, tolerance: float) -> Status:
         """Return how the flow ended."""
-        rested, left = (len(when) > 0 for when in solution.t_events)
-        if left:
+        if len(solution.t_events[1]):
             return Status.DIVERGED
         if solution.status < 0 or not math.isfinite(self.speed(self.last(solution))):
             return Status.FAILED
-        return Status.CONVERGED if rested else Status.SAMPLED
+        return Status.CONVERGED if self.rests(solution, tolerance) else Status.SAMPLED

@@ -22,7 +22,13 @@ from slrlab.model.activations import Activation
 from slrlab.model.lengths import FloatArray
 from slrlab.model.tasks import Task
 from slrlab.theory.landscape.moments import NAMES, LandscapeMoments
-from slrlab.theory.landscape.risk import QuadratureLandscape, Slope, assemble, best_values
+from slrlab.theory.landscape.risk import (
+    Landscape,
+    QuadratureLandscape,
+    Slope,
+    assemble,
+    best_values,
+)
 from slrlab.theory.population import checked
 
 Report = Callable[[int, int, str], None]
@@ -94,7 +100,8 @@ def tabulate(
 ) -> TabulatedLandscape:
     """Tabulate the landscape for ``m_kk`` in an interval and ``√(q_kk − m_kk²)`` up to ``spread``.
 
-    The table grows until its error at random points is below the tolerance.
+    The table grows until its error at random points is below the tolerance, or it has 20,000
+    points: see its ``error``.
 
     Raises
     ------
@@ -160,3 +167,12 @@ def _series(
     slopes[0][:, :-1] = chebyshev.chebder(plain, scl=2.0 / (m[1] - m[0]), axis=1)
     slopes[1][:, :, :-1] = chebyshev.chebder(plain, scl=2.0 / top, axis=2)
     return np.stack([plain, *slopes], axis=1)
+
+
+def refuse_frozen_bias(activation: Activation, landscape: Landscape) -> None:
+    """Raise ValueError if a bias is to be learned on a table, where it cannot move."""
+    if activation.bias is None and isinstance(landscape, TabulatedLandscape):
+        raise ValueError(
+            f"bias of {activation.name} must be a number on a table, got free: "
+            f"fix it with make_activation({activation.name!r}, bias={landscape.bias:g})"
+        )
