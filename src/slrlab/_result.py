@@ -9,14 +9,19 @@ from __future__ import annotations
 import dataclasses
 import html
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from slrlab._errors import ComputationError
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+Report: TypeAlias = Callable[[int, int, str], None]
+"""Called as ``report(done, total, label)`` while a computation runs."""
 
 
 class Status(StrEnum):

@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from slrlab._result import Report as Report
+
 if TYPE_CHECKING:
     from slrlab._result import Result
-
-Report = Callable[[int, int, str], None]
 
 
 def print_json(value: dict[str, Any]) -> None:

@@ -31,7 +31,6 @@ from slrlab.cli.options import (
 if TYPE_CHECKING:
     from slrlab.theory.landscape.path import Flow
 
-STARTS = "random, matched, mismatched or eight numbers k1,k2,k3,k4,v1,v2,v3,v4"
 _POSITIVE = "a finite number > 0"
 
 
@@ -142,7 +141,9 @@ def flow(
 
 def read_start(text: str) -> str | tuple[list[float], list[float]]:
     """Return the name of a start, or vectors ``k`` and ``v``."""
-    if text in ("random", "matched", "mismatched"):
+    from slrlab.theory.landscape.path import STARTS
+
+    if text in STARTS:
         return text
     parts = text.split(",")
     try:
@@ -150,7 +151,8 @@ def read_start(text: str) -> str | tuple[list[float], list[float]]:
     except ValueError:
         numbers = []
     if len(numbers) != 8:
-        raise ValueError(f"start must be {STARTS}, got {text or repr(text)}")
+        accepted = f"{', '.join(STARTS)} or eight numbers k1,k2,k3,k4,v1,v2,v3,v4"
+        raise ValueError(f"start must be {accepted}, got {text or repr(text)}")
     return numbers[:4], numbers[4:]
 
 

@@ -6,15 +6,15 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
+from slrlab._result import Report as Report
 from slrlab.experiments.executors import Executor, InProcess, Processes
 from slrlab.experiments.memo import remembered
 from slrlab.simulation.machine import cores
 
 Item = TypeVar("Item")
 Value = TypeVar("Value")
-Report = Callable[[int, int, str], None]
 
 
 def parallel_map(
@@ -49,7 +49,7 @@ def parallel_map(
                     raise ended.error
                 found[ended.tag] = ended.value
                 if memo is not None:
-                    memo.keep(function, items[int(str(ended.tag))], ended.value)
+                    memo.keep(function, items[cast(int, ended.tag)], ended.value)
                 tell(len(found), len(items), label)
     except BaseException:
         executor.close()

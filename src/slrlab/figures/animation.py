@@ -10,13 +10,14 @@ that comes with it, is needed to write the file.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from slrlab import _checks
+from slrlab._result import Report as Report
 from slrlab._result import Status
 from slrlab.figures.style import house_style
 from slrlab.model.activations import make_activation
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from PIL.Image import Image
 
-Report = Callable[[int, int, str], None]
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00")
 MARKERS = {"matched": "*", "mismatched": "X", "other": "P"}
 _MARGIN, _LEAST = 0.15, 0.6  # of the plane around the paths: share of their extent, least extent

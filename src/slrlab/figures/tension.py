@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slrlab.experiments.parallel import Report, parallel_map
-from slrlab.figures.flows import small_starts
+from slrlab.experiments.small_starts import small_starts
 from slrlab.figures.style import MARKS, house_style
 from slrlab.model.tasks import make_task
 from slrlab.theory.landscape.branches import minimum_from

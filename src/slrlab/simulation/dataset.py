@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -18,12 +18,12 @@ import numpy as np
 import numpy.typing as npt
 
 from slrlab import _checks
+from slrlab._result import Report as Report
 from slrlab.model.lengths import FloatArray
 from slrlab.model.tasks import SelectionTask, Task, TiltedTask
 from slrlab.simulation.machine import allowed_memory, cores, in_gib
 from slrlab.simulation.packing import checked, pack
 
-Report: TypeAlias = Callable[[int, int, str], None]
 Tables: TypeAlias = list[tuple[npt.NDArray[Any], npt.NDArray[Any]]]
 _BATCH = 1 << 24  # numbers of fresh data held at a time
 _BLOCK = 1 << 20  # numbers drawn at a time: part of the meaning of a seed

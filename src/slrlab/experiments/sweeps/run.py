@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 import platform
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from slrlab._result import Report as Report
 from slrlab._result import Result, Status
 from slrlab.experiments.executors import Cluster, Executor, Finished, InProcess, Processes
 from slrlab.experiments.parallel import default_workers
@@ -24,7 +25,6 @@ from slrlab.experiments.sweeps.definition import Point, Sweep
 from slrlab.experiments.sweeps.store import Heartbeat, Row, Store
 from slrlab.simulation.machine import allowed_memory
 
-Report = Callable[[int, int, str], None]
 _AHEAD = 2  # calls kept ready for each slot
 _WAIT = 0.5  # seconds between looks at what others compute
 
@@ -151,9 +151,8 @@ class _Run:
             gone = set(taken)
             if len(taken) < len(chosen):  # others have finished the rest, or are computing it
                 gone |= self.store.done(waiting, failed=self.keeps_failed)
-            busy = set(chosen) - gone
-            waiting = [key for key in waiting if key not in gone and key not in busy]
-            waiting += busy
+            busy = [key for key in chosen if key not in gone]
+            waiting = [key for key in waiting if key not in gone and key not in busy] + busy
             self._tell(len(waiting))
             if not self._running:
                 time.sleep(_WAIT)

@@ -15,6 +15,7 @@ from functools import cached_property
 import numpy as np
 
 from slrlab import _checks
+from slrlab._result import Report as Report
 from slrlab._result import Status
 from slrlab.model.activations import Activation
 from slrlab.model.lengths import FloatArray
@@ -31,7 +32,6 @@ COARSE, FINE, FINEST = 9, 11, 17  # log2 of the size of a block
 _TOLERANCE, _JUMPY = 1e-6, 2e-5
 _LONGEST = 5000  # the Sobol sequence has 21201 dimensions
 _MOST_TOKENS = 2**24  # in one sample: 400 MB
-Report = Callable[[int, int, str], None]
 
 
 def erm_theory(

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.polynomial import chebyshev
 
 from slrlab import _checks
 from slrlab._result import Result, Status
@@ -22,7 +21,7 @@ from slrlab.model.lengths import FloatArray
 from slrlab.numerics.second_order import Expansion
 from slrlab.theory.landscape.minima import Kind, kind_of
 from slrlab.theory.landscape.risk import SIZE, overlaps_of
-from slrlab.theory.landscape.table import TabulatedLandscape
+from slrlab.theory.landscape.table import TabulatedLandscape, cosines, derived
 
 _D = 1.0 / (2.0 + math.sqrt(2.0))
 _E32 = 6.0 + math.sqrt(2.0)
@@ -206,8 +205,8 @@ class _Ground:
         plain = plain[:, : max(rows, 3), : max(columns, 3)]
         self.m, self.S, self.trivial = table.m, table.S, table.exact.task.trivial_risk
         along, across = 2.0 / (table.m[1] - table.m[0]), 2.0 / table.S
-        dm, dS = _derived(plain, along, 1), _derived(plain, across, 2)
-        bends = (_derived(dm, along, 1), _derived(dm, across, 2), _derived(dS, across, 2))
+        dm, dS = derived(plain, along, 1), derived(plain, across, 2)
+        bends = (derived(dm, along, 1), derived(dm, across, 2), derived(dS, across, 2))
         self.series = np.stack([plain, dm, dS, *bends], axis=1)
 
     def covers(self, y: FloatArray) -> Any:
@@ -235,8 +234,8 @@ class _Ground:
         kept = self.series if second else self.series[:, :3]
         moments, parts, rows, columns = kept.shape
         low, high = self.m
-        across = _cosines(2.0 * S.value / self.S - 1.0, columns)
-        along = _cosines((2.0 * m.value - low - high) / (high - low), rows)
+        across = cosines(2.0 * S.value / self.S - 1.0, columns)
+        along = cosines((2.0 * m.value - low - high) / (high - low), rows)
         table = (kept.reshape(-1, columns) @ across).reshape(moments, parts, rows, -1)
         found = np.einsum("ajrn,rn->ajn", table, along)
         return [self._through(row, m, S) for row in found]
@@ -254,17 +253,3 @@ class _Ground:
         bent = bent + row[4][:, None, None] * (cross + cross.transpose(0, 2, 1))
         bent = bent + row[5][:, None, None] * last[:, :, None] * last[:, None, :]
         return Expansion(row[0], slope, bent)
-
-
-def _derived(series: FloatArray, scale: float, axis: int) -> FloatArray:
-    """Return the series of the derivative, of the same shape."""
-    found = np.zeros_like(series)
-    kept = [slice(None)] * series.ndim
-    kept[axis] = slice(0, -1)
-    found[tuple(kept)] = chebyshev.chebder(series, scl=scale, axis=axis)
-    return found
-
-
-def _cosines(x: FloatArray, count: int) -> FloatArray:
-    """Return the Chebyshev polynomials at points of [−1, 1], one row each."""
-    return np.asarray(np.cos(np.arange(count)[:, None] * np.arccos(np.clip(x, -1.0, 1.0))))

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slrlab import _checks
+from slrlab._result import Report as Report
 from slrlab._result import Result, Status
 from slrlab.model.activations import Activation
 from slrlab.model.lengths import FloatArray, LengthLaw
@@ -34,7 +35,6 @@ from slrlab.theory.population import checked
 if TYPE_CHECKING:
     import pandas as pd
 
-Report = Callable[[int, int, str], None]
 FAR = 100.0  # |k|/√D beyond which a descent is said to have no end
 _SAME = 1e-3  # distance of two minima taken for one
 _SIZES = (0.2, 8.0)  # of the random starts

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from slrlab import _checks
+from slrlab._result import Report as Report
 from slrlab._result import Result
 from slrlab.model.lengths import FloatArray, LengthLaw
 from slrlab.model.order_parameters import FullOrderParameters
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-Report = Callable[[int, int, str], None]
 STARTS = ("random", "matched", "mismatched")
 OVERLAPS = tuple(item.name for item in dataclasses.fields(FullOrderParameters))
 COLUMNS = ("times", *OVERLAPS, "bias", "risk")

@@ -10,7 +10,6 @@ answers. This module must not know how the functions are computed.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -18,6 +17,7 @@ import numpy as np
 from numpy.polynomial import chebyshev
 
 from slrlab import _checks
+from slrlab._result import Report as Report
 from slrlab.model.activations import Activation
 from slrlab.model.lengths import FloatArray
 from slrlab.model.tasks import Task
@@ -31,7 +31,6 @@ from slrlab.theory.landscape.risk import (
 )
 from slrlab.theory.population import checked
 
-Report = Callable[[int, int, str], None]
 _GROWTH = 1.4
 _CHECKS = 24  # random points at which a table is compared with the exact functions
 _MOST = 20_000  # points of a table
@@ -71,8 +70,8 @@ class TabulatedLandscape:
         S = float(k[1:] @ k[1:])
         if bias != self.bias or not (self.m[0] <= k[0] <= self.m[1] and S <= self.S):
             return None
-        across = _cosines(2.0 * S / self.S - 1.0, self.series.shape[-1])
-        along = _cosines(_scaled(float(k[0]), self.m), self.series.shape[-2])
+        across = cosines(2.0 * S / self.S - 1.0, self.series.shape[-1])
+        along = cosines(_scaled(float(k[0]), self.m), self.series.shape[-2])
         found = (self.series @ across) @ along
         # the bias does not move: its column is idle
         return LandscapeMoments(*(np.append(row, 0.0) for row in found))
@@ -82,9 +81,18 @@ def _scaled(x: float, ends: tuple[float, float]) -> float:
     return (2.0 * x - ends[0] - ends[1]) / (ends[1] - ends[0])
 
 
-def _cosines(x: float, count: int) -> FloatArray:
-    """Return the Chebyshev polynomials at a point of [−1, 1]."""
-    return np.asarray(np.cos(np.arange(count) * math.acos(min(max(x, -1.0), 1.0))))
+def cosines(x: float | FloatArray, count: int) -> FloatArray:
+    """Return the Chebyshev polynomials at points of [−1, 1], one row each."""
+    return np.asarray(np.cos(np.multiply.outer(np.arange(count), np.arccos(np.clip(x, -1, 1)))))
+
+
+def derived(series: FloatArray, scale: float, axis: int) -> FloatArray:
+    """Return the series of the derivative, of the same shape."""
+    found = np.zeros_like(series)
+    kept = [slice(None)] * series.ndim
+    kept[axis] = slice(0, -1)
+    found[tuple(kept)] = chebyshev.chebder(series, scl=scale, axis=axis)
+    return found
 
 
 def tabulate(
@@ -163,9 +171,7 @@ def _series(
             report(i + 1, shape[0], "table of the landscape")
     inverse = [np.linalg.inv(chebyshev.chebvander(x, x.size - 1)) for x in nodes]
     plain = np.einsum("ai,bj,nij->nab", inverse[0], inverse[1], values)
-    slopes = [np.zeros_like(plain) for _ in range(2)]
-    slopes[0][:, :-1] = chebyshev.chebder(plain, scl=2.0 / (m[1] - m[0]), axis=1)
-    slopes[1][:, :, :-1] = chebyshev.chebder(plain, scl=2.0 / top, axis=2)
+    slopes = derived(plain, 2.0 / (m[1] - m[0]), 1), derived(plain, 2.0 / top, 2)
     return np.stack([plain, *slopes], axis=1)
 
 

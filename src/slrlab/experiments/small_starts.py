@@ -1,4 +1,4 @@
-"""Many gradient flows of one setting, for the tables of figures."""
+"""Many gradient flows of one setting from small random starts, and where each ends."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from slrlab.model.order_parameters import FullOrderParameters
 from slrlab.model.tasks import Task
 from slrlab.theory.landscape.branches import minimum_from
 from slrlab.theory.landscape.ensemble import FlowEnsemble, flow_ensemble
-from slrlab.theory.landscape.risk import SIZE, overlaps_of
+from slrlab.theory.landscape.minima import kind_of
+from slrlab.theory.landscape.path import start_vectors
+from slrlab.theory.landscape.risk import overlaps_of
 from slrlab.theory.landscape.table import tabulate
 from slrlab.theory.population import PopulationRisk, minimal_risk
 
@@ -44,7 +46,7 @@ def small_starts(
     A flow that leaves the table is finished by a descent on the exact risk.
     """
     best = minimal_risk(task, activation)
-    starts = [size * np.random.default_rng(seed).standard_normal((2, SIZE)) for seed in range(runs)]
+    starts = [start_vectors("random", size, seed) for seed in range(runs)]
     k, v = np.array(starts).transpose(1, 0, 2)
     low, high = min(-5.0 * size, float(k[:, 0].min())), best.m_k + 5.0 * size
     table = tabulate(task, activation, m=(low, high), spread=_SPREAD, tolerance=_ACCURACY)
@@ -60,8 +62,6 @@ def small_starts(
 def _end(
     task: Task, activation: str, status: str, k: FloatArray, v: FloatArray
 ) -> tuple[str, FullOrderParameters]:
-    from slrlab.theory.landscape.minima import kind_of
-
     order = overlaps_of(k, v)
     if status == "converged":
         return str(kind_of(order)), order
