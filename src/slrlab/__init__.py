@@ -10,6 +10,7 @@ from slrlab._errors import (
     NotFittedError,
     SlrlabError,
     StoreError,
+    TooLargeError,
 )
 from slrlab._result import Estimate, Result, Status
 from slrlab.experiments.amp import AmpComparison, compare_amp
@@ -139,6 +140,7 @@ __all__ = [
     "Task",
     "Teacher",
     "TiltedTask",
+    "TooLargeError",
     "Trajectory",
     "Weights",
     "amp_state_evolution",

@@ -19,6 +19,10 @@ class ClusterError(SlrlabError):
     """A cluster does not answer, or a worker process died again and again."""
 
 
+class TooLargeError(SlrlabError, ValueError, MemoryError):
+    """A dataset does not fit into the memory that is free here and now."""
+
+
 class NotFittedError(SlrlabError, ValueError, AttributeError):
     """An estimator was asked for an answer before ``fit``."""
 

@@ -76,5 +76,8 @@ def test_shared_workers_stay(monkeypatch):
     with shared_workers():
         first = set(parallel_map(_worker, range(8)))
         second = set(parallel_map(_worker, range(8)))
-    assert len(first | second) <= 2
+        assert len(first | second) <= 2
+        with pytest.raises(ValueError, match="unlucky"):
+            parallel_map(_square, [1, 13, 2])
+        assert parallel_map(_square, [1, 2, 3]) == [1, 4, 9]  # new workers, nothing left over
     assert parallel_map(_worker, range(2), workers=1)[0] not in first

@@ -1,4 +1,5 @@
 import contextlib
+import itertools
 import json
 import os
 import shutil
@@ -14,11 +15,11 @@ import pandas as pd
 import pytest
 
 from slrlab._errors import ClusterError, StoreError
-from slrlab.experiments.executors import InProcess, Processes
+from slrlab.experiments.executors import Cluster, InProcess, Processes
 from slrlab.experiments.sweeps.computations import COMPUTATIONS
 from slrlab.experiments.sweeps.definition import Sweep, read_sweep
 from slrlab.experiments.sweeps.run import run_sweep
-from slrlab.experiments.sweeps.store import Row, Store
+from slrlab.experiments.sweeps.store import Row, Store, now
 
 TOML = """
 compute = "population"
@@ -150,39 +151,70 @@ def test_two_sweeps_share_a_store(sweep_file, undisturbed, tmp_path):
     pd.testing.assert_frame_equal(rows(path), undisturbed)
 
 
-@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("mount"), reason="needs a small disk")
-def test_a_full_disk(sweep_file, undisturbed, tmp_path):
+@pytest.fixture
+def small_disk(tmp_path):
+    """A function that mounts a disk of some KiB and fills it but for others."""
+    if os.geteuid() != 0 or not shutil.which("mount"):
+        pytest.skip("needs a small disk")
     disk = tmp_path / "disk"
     disk.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", str(disk)], capture_output=True
-    )
-    if mounted.returncode:
-        pytest.skip("mounting is not allowed here")
-    try:
-        path = disk / "store.sqlite"
-        with Store(path):
+
+    def fill(size, free):
+        line = ["mount", "-t", "tmpfs", "-o", f"size={size}k", "tmpfs", str(disk)]
+        if subprocess.run(line, capture_output=True).returncode:
+            pytest.skip("mounting is not allowed here")
+        with Store(disk / "store.sqlite"):
             pass
         ballast = disk / "ballast"
         with contextlib.suppress(OSError), ballast.open("wb", buffering=0) as file:
-            for _ in range(1000):
+            for _ in range(size):
                 file.write(b"x" * 1024)
         with ballast.open("r+b") as file:
-            file.truncate(ballast.stat().st_size - 110 * 1024)
-        line = command(sweep_file, path, "--workers", "1")
-        stopped = subprocess.run(line, capture_output=True, text=True)
-        assert stopped.returncode == 1
-        assert stopped.stdout == ""
-        assert stopped.stderr.strip().splitlines()[-1].startswith("slrlab: cannot write the store")
-        assert "full" in stopped.stderr
-        ballast.unlink()
-        before = finished(path)
-        assert 0 < before < 20
-        again = subprocess.run(line, capture_output=True, text=True, check=True)
-        assert json.loads(again.stdout)["computed"] == 20 - before
-        pd.testing.assert_frame_equal(rows(path), undisturbed)
-    finally:
-        subprocess.run(["umount", "-l", str(disk)], check=True)
+            file.truncate(ballast.stat().st_size - free * 1024)
+        return disk / "store.sqlite", ballast
+
+    yield fill
+    subprocess.run(["umount", "-l", str(disk)], check=False)
+
+
+def test_a_full_disk(sweep_file, undisturbed, small_disk):
+    path, ballast = small_disk(512, free=110)
+    line = command(sweep_file, path, "--workers", "1")
+    stopped = subprocess.run(line, capture_output=True, text=True)
+    assert stopped.returncode == 1
+    assert stopped.stdout == ""
+    assert stopped.stderr.strip().splitlines()[-1].startswith("slrlab: cannot write the store")
+    assert "full" in stopped.stderr
+    ballast.unlink()
+    before = finished(path)
+    assert 0 < before < 20
+    again = subprocess.run(line, capture_output=True, text=True, check=True)
+    assert json.loads(again.stdout)["computed"] == 20 - before
+    pd.testing.assert_frame_equal(rows(path), undisturbed)
+
+
+def test_what_is_finished_when_the_disk_is_full_is_kept(
+    sweep_file, undisturbed, small_disk, monkeypatch
+):
+    from slrlab.experiments.sweeps import run
+
+    path, ballast = small_disk(4096, free=1024 + 150)
+    computed = []
+    compute_point = run.compute_point
+
+    def watched(compute, settings, seed):
+        computed.append((settings["signal"], settings["activation"]))
+        return compute_point(compute, settings, seed)
+
+    monkeypatch.setattr(run, "compute_point", watched)
+    with pytest.raises(StoreError, match="full"):
+        run_sweep(read_sweep(sweep_file), path, workers=1)
+    assert 0 < finished(path) < 20
+    assert finished(path) == len(computed)  # nothing was computed for nothing
+    ballast.unlink()
+    run_sweep(read_sweep(sweep_file), path, workers=1)
+    assert len(computed) == len(set(computed)) == 20
+    pd.testing.assert_frame_equal(rows(path), undisturbed)
 
 
 @pytest.mark.slow
@@ -206,6 +238,39 @@ def test_a_cluster_that_loses_a_worker(sweep_file, undisturbed, tmp_path):
     pd.testing.assert_frame_equal(rows(path), undisturbed)
 
 
+@pytest.mark.slow
+def test_a_worker_with_threads_runs_one_point_at_a_time(tmp_path):
+    from distributed import LocalCluster
+
+    options = {"n_workers": 1, "threads_per_worker": 2, "dashboard_address": None}
+    given = {"ridge_k": 1.0, "ridge_v": 1.0, "alpha": 2.0, "test_samples": 50, "length": 2}
+    sweep = Sweep("simulate", settings=given, grid={"dim": [40, 50]}, seeds=2)
+    with LocalCluster(host="127.0.0.1", memory_limit="4GiB", **options) as cluster:
+        executor = Cluster(cluster.scheduler_address)
+        try:
+            assert (executor.slots, executor.own_memory) == (1, 4 * 2**30)
+            for i in range(4):
+                executor.submit(i, _busy, 0.2)
+            spans = []
+            while len(spans) < 4:
+                spans += [ended.value for ended in executor.finished(timeout=5.0)]
+        finally:
+            executor.close()
+        # Numba's threads abort the process when two threads of Python use them at a time
+        found = run_sweep(sweep, tmp_path / "a.sqlite", cluster=cluster.scheduler_address)
+    assert (found.computed, found.failed) == (4, 0)
+    spans.sort()
+    assert all(end <= start for (_, end), (start, _) in itertools.pairwise(spans))
+    run_sweep(sweep, tmp_path / "b.sqlite", workers=1)
+    pd.testing.assert_frame_equal(rows(tmp_path / "a.sqlite"), rows(tmp_path / "b.sqlite"))
+
+
+def _busy(seconds):
+    start = time.monotonic()
+    time.sleep(seconds)
+    return start, time.monotonic()
+
+
 def test_nobody_answers(tmp_path):
     with pytest.raises(ClusterError, match="no cluster answers at tcp://127"):
         run_sweep(QUICK, tmp_path / "store.sqlite", cluster="tcp://127.0.0.1:9")
@@ -218,6 +283,11 @@ def test_failures_are_rows_and_may_be_tried_again(tmp_path):
     assert (first.computed, first.failed) == (1, 1)
     with Store(path) as store:
         (row,) = store.frame().to_dict("records")
+        key = row["key"]
+        # failed before, it may be tried again; failed since, it was tried
+        assert store.claim([key], 1) == store.claim([key], 1, retry_before=row["finished"]) == []
+        assert store.claim([key], 1, retry_before=now()) == [key]
+    assert "start must be one of" in first.problems[0]
     assert row["status"] == "failed"
     assert "start must be one of" in row["message"]
     assert run_sweep(sweep, path, workers=1).computed == 0
@@ -272,6 +342,45 @@ def test_big_simulations_wait_for_each_other(tmp_path, monkeypatch):
     monkeypatch.setattr(run, "allowed_memory", lambda: 1)  # each alone, rather than never
     run_sweep(sweep, tmp_path / "two.sqlite", workers=1)
     assert max(together) == 1
+
+
+def test_two_sweeps_share_the_memory(tmp_path):
+    path, sizes = tmp_path / "store.sqlite", {"a": 6, "b": 5, "c": 4, "d": 20}
+    with Store(path) as one, Store(path) as two:
+        assert one.claim(["a"], 1, sizes=sizes, room=10) == ["a"]
+        assert two.held() == 6
+        assert two.claim(["b", "c", "d", "free"], 9, sizes=sizes, room=10) == ["c", "free"]
+        one.release(["a"])
+        assert two.claim(["b", "d"], 9, sizes=sizes, room=10) == ["b"]
+        two.release(["b", "c"])
+        assert one.claim(["d"], 1, sizes=sizes, room=10) == ["d"]  # alone, rather than never
+
+
+def test_a_simulation_too_large_for_now_is_no_result(tmp_path, monkeypatch):
+    from slrlab.simulation import dataset
+
+    settings = {"ridge_k": 1.0, "ridge_v": 1.0, "alpha": 2.0, "dim": 40, "test_samples": 50}
+    sweep, path = Sweep("simulate", settings=settings), tmp_path / "store.sqlite"
+    monkeypatch.setattr(dataset, "allowed_memory", lambda: 1000)
+    found = run_sweep(sweep, path, workers=1)
+    assert (found.computed, found.failed) == (1, 1)
+    assert "dim must be at most" in found.problems[0]
+    monkeypatch.undo()
+    assert run_sweep(sweep, path, workers=1).failed == 0
+    assert len(rows(path)) == 1
+
+
+def test_an_older_store_is_taken_over(tmp_path):
+    path = tmp_path / "store.sqlite"
+    run_sweep(QUICK, path, workers=1)
+    with contextlib.closing(sqlite3.connect(path)) as base:
+        base.execute("DROP TABLE leases")
+        base.execute("CREATE TABLE leases(key TEXT PRIMARY KEY, owner TEXT, beat REAL)")
+        base.execute("PRAGMA user_version=1")
+        base.commit()
+    assert run_sweep(QUICK, path, workers=1).computed == 0
+    with Store(path) as store:
+        assert store.claim(["a"], 1, sizes={"a": 3}) == ["a"]
 
 
 def _die(path):
@@ -402,6 +511,9 @@ def test_points_and_seeds():
     ]
     assert len({point.key for point in points}) == 4
     assert len(Sweep("population", seeds=7).expand()) == 1
+    (plain,) = Sweep("population").expand()
+    (same,) = Sweep("population", settings={"tolerance": 1e-9, "signal": 2}).expand()
+    assert plain == same  # a default that is written down is the same point
     whole, real = (Sweep("bayes", settings={"alpha": alpha}, seeds=[4]) for alpha in (1, 1.0))
     assert whole.expand()[0].key == real.expand()[0].key
     with pytest.raises(ValueError, match="seeds must be a number or a list of seeds"):

@@ -1,7 +1,7 @@
 import pytest
 
 from slrlab import LengthLaw
-from slrlab.theory.rates import linear_rate, softmax_rate
+from slrlab.theory.rates import elementwise_rate, linear_rate, softmax_rate
 
 
 @pytest.mark.parametrize("length", ["2", "10", "1,2,3"])
@@ -17,5 +17,13 @@ def test_linear_falls_as_the_mean_length_over_the_signal(length):
 def test_softmax_falls_exponentially(length):
     decay, power, prefactor = softmax_rate(length)
     assert decay.fitted == pytest.approx(0.25, abs=1e-5)
+    assert power.fitted == pytest.approx(0.5, abs=5e-3)
+    assert prefactor.deviation < 2e-2
+
+
+@pytest.mark.parametrize("length", [2, 10])
+def test_without_a_sum_over_tokens_at_half_the_rate(length):
+    decay, power, prefactor = elementwise_rate(length)
+    assert decay.fitted == pytest.approx(0.125, abs=1e-5)
     assert power.fitted == pytest.approx(0.5, abs=5e-3)
     assert prefactor.deviation < 2e-2

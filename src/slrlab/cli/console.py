@@ -27,6 +27,11 @@ def print_lines(lines: Sequence[object]) -> None:
     sys.stdout.write("".join(f"{line}\n" for line in lines))
 
 
+def print_problems(lines: Sequence[object]) -> None:
+    """Print one problem a line on stderr."""
+    sys.stderr.write("".join(f"slrlab: {line}\n" for line in lines))
+
+
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a table on stdout."""
     from rich.console import Console

@@ -7,16 +7,14 @@ stderr that names the option, what it accepts and what it was given).
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from slrlab.cli.console import (
-    print_json,
     print_lines,
+    print_problems,
     print_result,
-    print_table,
     progress,
     waiting,
 )
@@ -37,6 +35,7 @@ from slrlab.cli.options import (
     read_task,
     whole,
 )
+from slrlab.cli.reproduction import claims, figure, reproduce, table
 from slrlab.cli.simulation import amp, simulate
 from slrlab.cli.sweeps import results, sweep
 
@@ -50,15 +49,6 @@ app = typer.Typer(
     help="Why softmax attention retrieves better than its rivals: the theory of single-location "
     "regression, computed.",
 )
-
-OutOption = Annotated[Path, typer.Option("--out", help="Folder for the files.", metavar="DIR")]
-FIGURE_NAMES = (
-    "2, 3, 4, 5, 6, 7, agreement, amp, basins, descent, length, minima, phases, tension or "
-    "validity."
-)
-ProfileOption = Annotated[
-    str, typer.Option("--profile", help="quick, full (the paper's size) or toy.", metavar="NAME")
-]
 
 
 def _version(wanted: bool) -> None:
@@ -245,90 +235,10 @@ app.command()(simulate)
 app.command()(amp)
 app.command()(sweep)
 app.command()(results)
-
-
-@app.command()
-def claims(
-    names: Annotated[
-        list[str] | None, typer.Argument(help="Claims to check; default: all.", metavar="C1 …")
-    ] = None,
-    details: Annotated[bool, typer.Option("--details", help="Show every comparison.")] = False,
-    as_json: JsonOption = False,
-) -> None:
-    """Check the paper's claims: the numbers of both sides and a verdict with its margin.
-
-    Example: slrlab claims C4 C7 --details
-    """
-    from slrlab.experiments.claims import run_claims
-
-    with progress() as report:
-        verdicts = run_claims(names, report=report)
-    holds = all(verdict.holds for verdict in verdicts)
-    if as_json:
-        print_json({"holds": holds, "claims": [verdict.to_dict() for verdict in verdicts]})
-    else:
-        rows = []
-        for verdict in verdicts:
-            chosen = verdict.checks if details else (verdict.tightest,)
-            for check in chosen:
-                left = f"{check.left_name} {check.left:.10g}"
-                right = f"{check.right_name} {check.right:.10g}"
-                outcome = "holds" if check.holds else "FAILS"
-                comparison = f"{left} {check.relation} {right}"
-                margin = f"{check.margin:.3g}"
-                rows.append((verdict.name, outcome, check.case, comparison, margin))
-        title = "Every comparison" if details else "Each claim at its tightest comparison"
-        print_table(title, ("claim", "verdict", "case", "comparison", "margin"), rows)
-    if not holds:
-        raise typer.Exit(1)
-
-
-@app.command()
-def figure(
-    name: Annotated[str, typer.Argument(help=FIGURE_NAMES, metavar="NAME")],
-    out: OutOption = Path("results"),
-    profile: ProfileOption = "quick",
-    as_json: JsonOption = False,
-) -> None:
-    """Compute and draw a figure: PDF, PNG and the CSV behind them.
-
-    Example: slrlab figure 2 --out results
-    """
-    from slrlab.figures import make_figure
-
-    with progress() as report:
-        paths = make_figure(name, out, profile=profile, report=report)
-    if as_json:
-        print_json({"figure": name, "files": [str(path) for path in paths]})
-    else:
-        print_lines(paths)
-
-
-@app.command()
-def reproduce(
-    out: OutOption = Path("results"),
-    full: Annotated[
-        bool, typer.Option("--full", help="The paper's size, not the quick one.")
-    ] = False,
-    profile: ProfileOption = "",
-    as_json: JsonOption = False,
-) -> None:
-    """Reproduce every figure and claim there is, into one HTML report.
-
-    Example: slrlab reproduce --out results
-    """
-    from slrlab.figures.report import reproduce_all
-
-    with progress() as report:
-        paths, holds = reproduce_all(
-            out, profile=profile or ("full" if full else "quick"), report=report
-        )
-    if as_json:
-        print_json({"holds": holds, "files": [str(path) for path in paths]})
-    else:
-        print_lines(paths)
-    if not holds:
-        raise typer.Exit(1)
+app.command()(claims)
+app.command()(figure)
+app.command()(table)
+app.command()(reproduce)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -366,5 +276,5 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _stop(message: str, code: int) -> None:
-    sys.stderr.write(f"slrlab: {message}\n")
+    print_problems([message])
     sys.exit(code)

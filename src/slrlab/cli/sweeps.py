@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from slrlab.cli.console import print_json, print_lines, print_table, progress
+from slrlab.cli.console import (
+    print_json,
+    print_lines,
+    print_problems,
+    print_table,
+    progress,
+)
 from slrlab.cli.options import JsonOption, whole
 
 if TYPE_CHECKING:
@@ -17,6 +23,7 @@ StoreOption = Annotated[
     Path, typer.Option("--store", help="SQLite file of results.", metavar="FILE")
 ]
 _DEFAULT = Path("results/store.sqlite")
+_TOLD = 5  # problems named at the end of a sweep
 _SHOWN = 40  # rows of a listing on the terminal
 
 
@@ -76,6 +83,10 @@ def sweep(
     else:
         print_lines([store])
     if found.failed:
+        told = list(found.problems[:_TOLD])
+        if found.failed > _TOLD:
+            told.append(f"{found.failed - _TOLD} more points failed; see slrlab results")
+        print_problems(told)
         raise typer.Exit(1)
 
 

@@ -7,7 +7,9 @@ back as an error. This module must not know what is computed.
 
 from __future__ import annotations
 
+import math
 import os
+import sys
 import threading
 import time
 from collections import deque
@@ -20,6 +22,7 @@ from multiprocessing import get_context
 from typing import Any, Protocol
 
 from slrlab._errors import ClusterError
+from slrlab.simulation.machine import cores
 
 _THREADS = (
     "OMP_NUM_THREADS",
@@ -27,6 +30,7 @@ _THREADS = (
     "MKL_NUM_THREADS",
     "NUMBA_NUM_THREADS",
 )
+_LOOK = 2.0  # seconds between looks at who works on a cluster
 _DEATHS = 2  # of a worker with nothing else to do, after which a call is given up
 
 
@@ -40,9 +44,17 @@ class Finished:
 
 
 class Executor(Protocol):
-    """What all executors offer; ``slots`` is the number of calls that run at a time."""
+    """What all executors offer.
 
-    slots: int
+    ``slots`` is the number of calls that run at a time, ``own_memory`` the bytes that each of them
+    has for itself; None where they share the memory of this machine.
+    """
+
+    @property
+    def slots(self) -> int: ...
+
+    @property
+    def own_memory(self) -> int | None: ...
 
     def submit(self, tag: Hashable, function: Callable[..., Any], *given: Any) -> None:
         """Start a call, now or when there is room."""
@@ -58,6 +70,7 @@ class InProcess:
     """Runs each call here, when its result is asked for."""
 
     slots = 1
+    own_memory = None
 
     def __init__(self) -> None:
         self._calls: deque[tuple[Hashable, Callable[..., Any], tuple[Any, ...]]] = deque()
@@ -110,6 +123,8 @@ class Processes:
     When a worker dies, all calls that may have been running are suspected of it. They run again one
     at a time, the rest is held back until it is known who kills the workers.
     """
+
+    own_memory = None
 
     def __init__(self, workers: int) -> None:
         self.slots = workers
@@ -189,6 +204,15 @@ class Processes:
         self._held.extendleft(reversed(victims[self.slots + 1 :]))
         return found
 
+    def abandon(self) -> None:
+        """Forget all calls and go on with new workers."""
+        self._running.clear()
+        self._calls.clear()
+        self._suspects.clear()
+        self._held.clear()
+        self._deaths.clear()
+        self._renew()
+
     def _renew(self) -> None:
         self.close()
         self._pool = self._start()
@@ -206,8 +230,28 @@ class Processes:
             worker.terminate()
 
 
+_turn = threading.Lock()
+
+
+def _alone(function: Callable[..., Any], *given: Any) -> Any:
+    """Run a call in a Dask worker: one at a time, with the threads that the worker has."""
+    from distributed import get_worker
+
+    with _turn:
+        threads = get_worker().state.nthreads
+        if "numba" in sys.modules:
+            import numba
+
+            numba.set_num_threads(min(threads, cores()))
+        else:
+            os.environ["NUMBA_NUM_THREADS"] = str(threads)
+        return function(*given)
+
+
 class Cluster:
     """Runs calls on an existing Dask cluster; its workers need nothing but this package.
+
+    A worker runs one call at a time, with as many threads as it has. Workers may come and go.
 
     Raises
     ------
@@ -228,13 +272,34 @@ class Cluster:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise ClusterError(f"no cluster answers at {address} ({reason})") from None
         self._address = address
-        self.slots = max(1, sum(self._client.nthreads().values()))
         self._running: dict[Any, Hashable] = {}
+        self._seen = -math.inf
+        self._look()
+
+    def _look(self) -> None:
+        """Ask now and then which workers there are."""
+        if time.monotonic() - self._seen < _LOOK:
+            return
+        with self._connected():
+            workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
+        limits = [int(worker["memory_limit"]) for worker in workers if worker["memory_limit"]]
+        self._workers, self._limit = len(workers), min(limits, default=sys.maxsize)
+        self._seen = time.monotonic()
+
+    @property
+    def slots(self) -> int:
+        self._look()
+        return max(1, self._workers)
+
+    @property
+    def own_memory(self) -> int:
+        self._look()
+        return self._limit
 
     def submit(self, tag: Hashable, function: Callable[..., Any], *given: Any) -> None:
         # Dask runs the calls of a lost worker again by itself, a few times
         with self._connected():
-            self._running[self._client.submit(function, *given, pure=False)] = tag
+            self._running[self._client.submit(_alone, function, *given, pure=False)] = tag
 
     def finished(self, timeout: float) -> list[Finished]:
         from distributed import wait as wait_for

@@ -52,10 +52,12 @@ def parallel_map(
                     memo.keep(function, items[cast(int, ended.tag)], ended.value)
                 tell(len(found), len(items), label)
     except BaseException:
-        executor.close()
+        if isinstance(executor, Processes) and kept:
+            executor.abandon()
         raise
-    if not kept:
-        executor.close()
+    finally:
+        if not kept:
+            executor.close()
     return [found[place] for place in range(len(items))]
 
 

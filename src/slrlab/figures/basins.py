@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 TITLE = "Basins of attraction of gradient flow, spiked-SLR, signal 2, length 10"
 SIGNAL, LENGTH = 2.0, 10
 ACTIVATIONS = ("softmax", "linear")
-ANGLES = {"toy": 7, "quick": 25, "full": 61}
+ANGLES = {"toy": 7, "quick": 19, "full": 61}
 SIZES = {"toy": (0.1, 0.5), "quick": (0.1, 2.0), "full": (0.1, 2.0)}
 LENGTHS = {"toy": (0.05, 1.0, 3), "quick": (0.05, 5.0, 11), "full": (0.05, 5.0, 21)}
 CLOSE = 0.01  # of the last risk

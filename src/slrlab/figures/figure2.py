@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TITLE = "Minimal population risk against the signal"
-SIGNALS = {"toy": 5, "quick": 30, "full": 120}
+SIGNALS = {"toy": 5, "quick": 16, "full": 120}
 RANGES = {"spiked": (0.1, 40.0), "max": (0.1, 10.0)}
 LENGTHS = {"2": "$L=2$", "10": "$L=10$", "1,2,3": "$L\\sim$ Unif{1, 2, 3}"}
 ACTIVATIONS = ("softmax", "linear", "erf", "softplus")

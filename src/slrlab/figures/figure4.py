@@ -20,7 +20,7 @@ TITLE = "Order parameters after gradient flow from random starts of size 0.1, sp
 LENGTH, SIZE = 10, 0.1
 ACTIVATIONS = ("softmax", "linear")
 SIGNALS = {"toy": (0.2, 2.0, 3), "quick": (0.2, 20.0, 9), "full": (0.1, 30.0, 16)}
-RUNS = {"toy": 20, "quick": 40, "full": 200}
+RUNS = {"toy": 20, "quick": 24, "full": 200}
 LEARNED = {"m_kk": ("#0072B2", "o"), "m_vv": ("#D55E00", "s")}
 VANISHING = {
     "m_kv": ("#009E73", "^"),

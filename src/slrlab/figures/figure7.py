@@ -24,9 +24,9 @@ TITLE = "Informed against random start, spiked-SLR, signal 2, lengths 2 and 5, b
 SIGNAL, LENGTHS, RANGE = 2.0, (2, 5), (1.0, 16.0)
 ACTIVATIONS = ("softmax", "linear")
 POINTS = {"toy": 2, "quick": 4, "full": 9}
-TOLERANCE = {"toy": 1e-2, "quick": 2e-3, "full": 5e-4}
+TOLERANCE = {"toy": 1e-2, "quick": 3e-3, "full": 5e-4}
 SIZE = {"toy": 60, "quick": 700, "full": 10_000}  # √(ND)
-SEEDS = {"toy": 2, "quick": 5, "full": 4}
+SEEDS = {"toy": 2, "quick": 4, "full": 4}
 
 
 def compute(profile: str = "quick", report: Report | None = None) -> pd.DataFrame:

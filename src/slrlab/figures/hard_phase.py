@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TITLE = "Hard phase of Bayes-optimal learning, spiked-SLR"
-POINTS = {"toy": 3, "quick": 16, "full": 48}
+POINTS = {"toy": 3, "quick": 12, "full": 48}
 SIGNAL, LENGTH = 2.0, 3
 SIGNALS = (0.1, 20.0)
 LENGTHS = (2, 1000)

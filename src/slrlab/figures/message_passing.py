@@ -23,8 +23,8 @@ PANELS = (
     ("max", 2.0, "3", 0.3, 2.0),
     ("max", math.inf, "3", 0.0, 3.0),
 )
-DIM = {"toy": 80, "quick": 1000, "full": 4000}
-SEEDS = {"toy": 2, "quick": 6, "full": 8}
+DIM = {"toy": 80, "quick": 700, "full": 4000}
+SEEDS = {"toy": 2, "quick": 4, "full": 8}
 STEPS = {"toy": 4, "quick": 20, "full": 20}
 CURVES = {
     "q_k": ("keys, $q_k$", "#0072B2", "o"),

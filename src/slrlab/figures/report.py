@@ -1,20 +1,38 @@
-"""One self-contained HTML page with every figure and claim, and the numbers behind them."""
+"""One self-contained HTML page: every figure, table and claim, and the numbers behind them."""
 
 from __future__ import annotations
 
 import base64
 import html
+import math
 import platform
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from slrlab import _checks
 from slrlab.experiments.claims import CLAIMS, Verdict, run_claims
 from slrlab.experiments.memo import remember
-from slrlab.experiments.parallel import Report, shared_workers
-from slrlab.figures import FIGURES, PROFILES, figure_module, make_figure
+from slrlab.experiments.parallel import Report, default_workers, parallel_map, shared_workers
+from slrlab.experiments.warm_up import compiling
+from slrlab.figures import (
+    FIGURES,
+    PROFILES,
+    TABLES,
+    compute_figure,
+    draw_figure,
+    figure_module,
+    make_table,
+    table_module,
+)
+from slrlab.simulation.machine import cores
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _STYLE = """
 body{font:16px/1.5 system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem;color:#222}
@@ -28,7 +46,9 @@ td.n{font-variant-numeric:tabular-nums;white-space:nowrap} .holds{color:#00694d;
 def reproduce_all(
     out: Path, *, profile: str = "quick", report: Report | None = None
 ) -> tuple[list[Path], bool]:
-    """Make every figure, check every claim, write ``report.html``; return files and verdict.
+    """Make every figure and table, check every claim, write ``report.html``.
+
+    Returns the files and whether all claims hold.
 
     Stopped and called again, it goes on with what is missing: finished points are kept in ``out``.
 
@@ -39,28 +59,49 @@ def reproduce_all(
     """
     _checks.choice(profile, "profile", PROFILES)
     out.mkdir(parents=True, exist_ok=True)
-    paths: list[Path] = []
     timings: dict[str, float] = {}
-    with remember(out / f"finished-{profile}.sqlite"), shared_workers():
-        for name in FIGURES:
-            start = time.perf_counter()
-            paths += make_figure(name, out, profile=profile, report=report)
-            timings[f"figure {name}"] = time.perf_counter() - start
-        start = time.perf_counter()
-        verdicts = run_claims(report=report)
-        timings["claims"] = time.perf_counter() - start
+    frames: list[tuple[str, Path, pd.DataFrame]] = []
+    paths: list[Path] = []
+    with shared_workers():
+        with remember(out / f"finished-{profile}.sqlite"):
+            with compiling() if default_workers() > 1 else nullcontext():
+                for name in sorted(FIGURES, key=_needs_kernels):
+                    with _timed(timings, f"figure {name}"):
+                        frame = compute_figure(name, out, profile=profile, report=report)
+                    frames.append((name, out, frame))
+            for name in TABLES:
+                with _timed(timings, f"table {name}"):
+                    paths += make_table(name, out, profile=profile, report=report)
+            with _timed(timings, "claims"):
+                verdicts = run_claims(report=report)
+        with _timed(timings, "drawing"):
+            for drawn in parallel_map(draw_figure, frames, label="drawing", report=report):
+                paths += drawn
     page = out / "report.html"
     page.write_text(_page(out, profile, verdicts, timings), encoding="utf-8")
     return [*paths, page], all(verdict.holds for verdict in verdicts)
 
 
+def _needs_kernels(name: str) -> bool:
+    """Return whether a figure waits for compiled code: the others run while it is made."""
+    return name not in ("2", "4", "5", "basins", "length", "minima", "phases", "tension")
+
+
+@contextmanager
+def _timed(timings: dict[str, float], name: str) -> Iterator[None]:
+    start = time.perf_counter()
+    yield
+    timings[name] = time.perf_counter() - start
+
+
 def _page(out: Path, profile: str, verdicts: list[Verdict], timings: dict[str, float]) -> str:
     held = sum(verdict.holds for verdict in verdicts)
+    tables = "".join(_table(out, name) for name in TABLES)
     pictures = "".join(_picture(out, name) for name in FIGURES)
     summary = "".join(_summary(verdict) for verdict in verdicts)
     details = "".join(_details(verdict) for verdict in verdicts)
     packages = ", ".join(
-        f"{name} {version(name)}" for name in ("slrlab", "numpy", "scipy", "pandas")
+        f"{name} {version(name)}" for name in ("slrlab", "numpy", "scipy", "numba", "pandas")
     )
     spent = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in timings.items())
     return f"""<!doctype html>
@@ -72,12 +113,13 @@ Duranthon, Marion, Boyer, Loureiro, Zdeborová, arXiv 2509.21936.</p>
 <h2>Claims</h2>
 <table><tr><th>claim</th><th>source</th><th>statement</th><th>verdict</th><th>comparisons</th>
 <th>tightest comparison</th></tr>{summary}</table>
+<h2>Tables</h2>{tables}
 <h2>Figures</h2>{pictures}
 <h2>Deviations</h2>{_deviations(out, verdicts)}
 <h2>Settings</h2>{_all_settings(profile)}
 <h2>Every comparison</h2>{details}
-<footer><p>{html.escape(packages)}, Python {platform.python_version()} on {sys.platform}.
-Time: {html.escape(spent)}.</p></footer></body></html>
+<footer><p>{html.escape(packages)}, Python {platform.python_version()} on {sys.platform},
+{cores()} cores. Time: {html.escape(spent)}.</p></footer></body></html>
 """
 
 
@@ -120,14 +162,15 @@ def _deviations(out: Path, verdicts: list[Verdict]) -> str:
 def _all_settings(profile: str) -> str:
     """Return the sizes that each figure was made with, read off its module."""
     rows = []
-    for name in FIGURES:
-        module = figure_module(name)
+    modules = {f"figure {name}": figure_module(name) for name in FIGURES}
+    modules |= {f"table {name}": table_module(name) for name in TABLES}
+    for name, module in modules.items():
         own = {key: value for key, value in vars(module).items() if _is_setting(key, value)}
         told = ", ".join(
             f"{key.lower().replace('_', ' ')} {_at(value, profile)}" for key, value in own.items()
         )
-        rows.append(f"<tr><td>figure {name}</td><td>{html.escape(told)}</td></tr>")
-    head = f"<tr><th>figure</th><th>settings of profile {profile}</th></tr>"
+        rows.append(f"<tr><td>{name}</td><td>{html.escape(told)}</td></tr>")
+    head = f"<tr><th>item</th><th>settings of profile {profile}</th></tr>"
     return f"<table>{head}{''.join(rows)}</table>"
 
 
@@ -150,6 +193,25 @@ def _picture(out: Path, name: str) -> str:
         f"<h3>{title}</h3><img alt='{title}' src='data:image/png;base64,{data}'>"
         f"<p>Data and vector graphic: {note}, beside this page.</p>"
     )
+
+
+def _table(out: Path, name: str) -> str:
+    import pandas as pd
+
+    frame = pd.read_csv(out / f"table-{name}.csv")
+    head = "".join(f"<th>{html.escape(str(column))}</th>" for column in frame.columns)
+    rows = "".join(
+        "<tr>" + "".join(_cell(value) for value in row) + "</tr>"
+        for row in frame.itertuples(index=False)
+    )
+    title = html.escape(f"Table {name}: {table_module(name).TITLE}")
+    return f"<h3>{title}</h3><table><tr>{head}</tr>{rows}</table>"
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, float):
+        return f"<td class='n'>{'' if math.isnan(value) else format(value, '.6g')}</td>"
+    return f"<td>{html.escape(str(value))}</td>"
 
 
 def _verdict(holds: bool) -> str:

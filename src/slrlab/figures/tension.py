@@ -22,7 +22,7 @@ LENGTH, SIZE = 10, 0.1
 ACTIVATIONS = ("softmax", "linear", "softplus")
 SIGNALS = {"toy": (0.5, 2.0, 2), "quick": (0.25, 16.0, 7), "full": (0.1, 25.0, 17)}
 CURVATURES = {"toy": (0.5, 2.0, 3), "quick": (0.1, 40.0, 14), "full": (0.05, 50.0, 31)}
-RUNS = {"toy": 20, "quick": 40, "full": 200}
+RUNS = {"toy": 20, "quick": 24, "full": 200}
 FRACTIONS = (0.9, 0.99)
 STEEP = 1e-9  # curvatures below are lost in the differences that they are computed by
 

@@ -26,10 +26,10 @@ PANELS = (
     ("max", 3.0, 3, 2.0, 0.4),
 )
 RANGE = (0.003, 3.0)
-POINTS = {"toy": 3, "quick": 6, "full": 19}
-TOLERANCE = {"toy": 2e-2, "quick": 3e-3, "full": 1e-3}
-DIM = {"toy": 40, "quick": 400, "full": 3000}
-SEEDS = {"toy": 2, "quick": 5, "full": 8}
+POINTS = {"toy": 3, "quick": 5, "full": 19}
+TOLERANCE = {"toy": 2e-2, "quick": 5e-3, "full": 1e-3}
+DIM = {"toy": 40, "quick": 300, "full": 3000}
+SEEDS = {"toy": 2, "quick": 3, "full": 8}
 THEORY, TRAINED, RANDOM, ALARM = "#0072B2", "#D55E00", "#E69F00", "#CC79A7"
 
 KEPT = (

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slrlab import _checks
+from slrlab._errors import TooLargeError
 from slrlab._result import Report as Report
 from slrlab.model.lengths import FloatArray
 from slrlab.model.tasks import SelectionTask, Task, TiltedTask
@@ -227,7 +228,7 @@ def token_bytes(task: Task, dim: int, samples: int, dtype: str = "float32") -> f
 
 
 def check_memory(task: Task, dim: int, samples: int, dtype: str) -> None:
-    """Raise ValueError if the tokens do not fit into the free memory, saying what would fit."""
+    """Raise TooLargeError if the tokens do not fit into the free memory, saying what would fit."""
     alpha, length = samples / dim, task.length.mean
     needed = token_bytes(task, dim, samples, dtype)
     allowed = allowed_memory()
@@ -237,7 +238,7 @@ def check_memory(task: Task, dim: int, samples: int, dtype: str) -> None:
         fits = bisect_right(
             range(dim), float(allowed), key=lambda d: one * d * max(1, round(alpha * d))
         )
-        raise ValueError(
+        raise TooLargeError(
             f"dim must be at most {fits - 1} at alpha {alpha:.4g}, length {length:.4g} and "
             f"{dtype}, got {dim} (the tokens would take {in_gib(needed)}, "
             f"{in_gib(allowed)} may be used)"

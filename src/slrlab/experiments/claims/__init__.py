@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from slrlab import _checks
 from slrlab.experiments.claims.checks import Check, Claim, Verdict
 from slrlab.experiments.claims.finite_samples import FINITE_SAMPLE_CLAIMS
 from slrlab.experiments.claims.population import POPULATION_CLAIMS
+from slrlab.experiments.parallel import Report, parallel_map
 
 __all__ = ["CLAIMS", "Check", "Claim", "Verdict", "run_claims"]
 
@@ -17,11 +18,11 @@ CLAIMS: dict[str, Claim] = {
 
 
 def run_claims(
-    names: Sequence[str] | None = None, *, report: Callable[[int, int, str], None] | None = None
+    names: Sequence[str] | None = None, *, report: Report | None = None
 ) -> list[Verdict]:
     """Check the named claims (all by default) and return their verdicts.
 
-    ``report(done, total, name)`` is called before each claim and once at the end.
+    ``report(done, total, label)`` is called as checks finish.
 
     Raises
     ------
@@ -29,12 +30,17 @@ def run_claims(
         If a name is not a known claim.
     """
     chosen = [_checks.choice(name, "claim", CLAIMS) for name in (names or CLAIMS)]
-    verdicts = []
-    for done, name in enumerate(chosen):
-        if report is not None:
-            report(done, len(chosen), f"claim {name}")
-        claim = CLAIMS[name]
-        verdicts.append(Verdict(name, claim.source, claim.statement, tuple(claim.run())))
-    if report is not None:
-        report(len(chosen), len(chosen), "claims")
-    return verdicts
+    single = [name for name in chosen if not CLAIMS[name].spreads]
+    found = parallel_map(_check, single, label="claims", report=report)
+    checks = dict(zip(single, found, strict=True))
+    for name in chosen:
+        if name not in checks:
+            checks[name] = CLAIMS[name].run(report)
+    return [
+        Verdict(name, CLAIMS[name].source, CLAIMS[name].statement, tuple(checks[name]))
+        for name in chosen
+    ]
+
+
+def _check(name: str) -> list[Check]:
+    return CLAIMS[name].run()

@@ -69,12 +69,16 @@ def _definite(margin: float) -> float:
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim, where the paper makes it, and the function that checks it."""
+    """A claim, where the paper makes it, and the function that checks it.
+
+    One that ``spreads`` takes a report of progress and uses several processes by itself.
+    """
 
     name: str
     source: str
     statement: str
-    run: Callable[[], list[Check]]
+    run: Callable[..., list[Check]]
+    spreads: bool = False
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,11 @@ knows the public functions of the theory and the simulation, not how points are 
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
 from typing import Any
 
 from slrlab import _checks
@@ -17,24 +20,26 @@ from slrlab.model.tasks import Task, make_task
 
 Settings = Mapping[str, Any]
 TASK: dict[str, Any] = {"task": "spiked", "signal": 2.0, "length": 3, "noise": 0.0}
+ATTENTION: dict[str, Any] = {"activation": "softmax", "bias": None}
 _NUMBERS = {"alpha", "ridge_k", "ridge_v", "tolerance", "size", "time"}
 _COUNTS = {"dim", "test_samples"}
-ATTENTION: dict[str, Any] = {"activation": "softmax", "bias": None}
 
 
 @dataclass(frozen=True)
 class Computation:
-    """A function of settings.
+    """A public function of settings, named as ``module:function`` and imported when it is used.
 
     ``value`` and ``error`` name the fields of the result that a row shows (an empty name: none);
-    ``required`` settings have no default; a ``seeded`` computation gives a point for each seed.
+    ``required`` settings have no default, ``optional`` ones that of the function; ``fixed``
+    arguments are no settings; a ``seeded`` computation gives a point for each seed.
     """
 
-    run: Callable[[Task, Settings, int], Result]
+    function: str
     value: str
     error: str = ""
     required: tuple[str, ...] = ()
     optional: tuple[str, ...] = ()
+    fixed: Settings = field(default_factory=dict)
     attends: bool = True
     seeded: bool = False
     memory: Callable[[Task, Settings], int] = lambda task, settings: 0
@@ -62,18 +67,29 @@ class Computation:
         for name in self.required:
             if name not in settings:
                 raise ValueError(f"setting {name} must be given, got nothing")
-        whole = self.common | dict(settings)
+        defaults = _defaults(self.function)
+        whole = self.common | {name: defaults[name] for name in self.optional} | dict(settings)
         task = task_of(whole)
         whole["signal"], whole["noise"] = task.signal, task.noise
         whole["length"] = str(task.length)
         if self.attends:
             make_activation(whole["activation"], bias=whole["bias"])
-        for name in _NUMBERS & whole.keys():  # 1 and 1.0 are one setting
+        given = {name for name, value in whole.items() if value is not None}
+        for name in _NUMBERS & given:  # 1 and 1.0 are one setting
             whole[name] = _checks.finite(whole[name], name)
-        for name in _COUNTS & whole.keys():
+        for name in _COUNTS & given:
             whole[name] = _checks.integer(whole[name], name, low=0)
-        found = {name: whole[name] for name in self.accepted if name in whole}
-        self.memory(task, found)
+        self.memory(task, whole)
+        return {name: whole[name] for name in self.accepted}
+
+    def run(self, settings: Settings, seed: int) -> Result:
+        """Compute one point."""
+        given = {name: settings[name] for name in (*self.required, *self.optional)}
+        if self.attends:
+            given["activation"] = make_activation(settings["activation"], bias=settings["bias"])
+        if self.seeded:
+            given["seed"] = seed
+        found: Result = _imported(self.function)(task_of(settings), **given, **self.fixed)
         return found
 
 
@@ -83,48 +99,17 @@ def task_of(settings: Settings) -> Task:
     return make_task(settings["task"], **given)
 
 
-def _activation(settings: Settings) -> Any:
-    return make_activation(settings["activation"], bias=settings["bias"])
+def _imported(function: str) -> Callable[..., Any]:
+    module, _, name = function.partition(":")
+    found: Callable[..., Any] = getattr(import_module(module), name)
+    return found
 
 
-def _some(settings: Settings, *names: str) -> dict[str, Any]:
-    return {name: settings[name] for name in names if name in settings}
-
-
-def _population(task: Task, settings: Settings, _: int) -> Result:
-    from slrlab.theory.population import minimal_risk
-
-    return minimal_risk(task, _activation(settings), **_some(settings, "tolerance"))
-
-
-def _bayes(task: Task, settings: Settings, _: int) -> Result:
-    from slrlab.theory.bayes_optimal import bayes_optimal
-
-    return bayes_optimal(task, **_some(settings, "alpha", "tolerance"))
-
-
-def _erm(task: Task, settings: Settings, seed: int) -> Result:
-    from slrlab.theory.erm import erm_theory
-
-    given = _some(settings, "alpha", "ridge_k", "ridge_v", "tolerance")
-    return erm_theory(task, _activation(settings), seed=seed, **given)
-
-
-def _best_ridge(task: Task, settings: Settings, seed: int) -> Result:
-    from slrlab.theory.erm import optimal_ridge
-
-    given = _some(settings, "alpha", "tolerance")
-    return optimal_ridge(task, _activation(settings), seed=seed, **given)
-
-
-_SIMULATED = ("dim", "alpha", "ridge_k", "ridge_v", "init", "test_samples", "teacher", "dtype")
-
-
-def _simulate(task: Task, settings: Settings, seed: int) -> Result:
-    from slrlab.simulation.erm import simulate_erm
-
-    given = _some(settings, *_SIMULATED)
-    return simulate_erm(task, _activation(settings), seeds=1, seed=seed, **given)
+@cache
+def _defaults(function: str) -> dict[str, Any]:
+    """Return the defaults of a function's arguments."""
+    signature = inspect.signature(_imported(function))
+    return {name: argument.default for name, argument in signature.parameters.items()}
 
 
 def _simulated_bytes(task: Task, settings: Settings) -> int:
@@ -133,41 +118,50 @@ def _simulated_bytes(task: Task, settings: Settings) -> int:
 
     dim = _checks.integer(settings["dim"], "dim")
     alpha = _checks.positive(settings["alpha"], "alpha")
-    size = token_bytes(task, dim, samples_of(alpha, dim), settings.get("dtype", "float32"))
-    return int(1.3 * size)
-
-
-def _flow(task: Task, settings: Settings, seed: int) -> Result:
-    from slrlab.theory.landscape import gradient_flow
-
-    given = _some(settings, "start", "size", "time", "tolerance")
-    return gradient_flow(task, _activation(settings), seed=seed, **given)
+    return int(1.3 * token_bytes(task, dim, samples_of(alpha, dim), settings["dtype"]))
 
 
 COMPUTATIONS: dict[str, Computation] = {
-    "population": Computation(_population, "risk", "error", optional=("tolerance",)),
-    "bayes": Computation(_bayes, "risk_it", "", ("alpha",), optional=("tolerance",), attends=False),
+    "population": Computation(
+        "slrlab.theory.population:minimal_risk", "risk", "error", optional=("tolerance",)
+    ),
+    "bayes": Computation(
+        "slrlab.theory.bayes_optimal:bayes_optimal",
+        "risk_it",
+        required=("alpha",),
+        optional=("tolerance",),
+        attends=False,
+    ),
     "erm": Computation(
-        _erm,
+        "slrlab.theory.erm:erm_theory",
         "test_risk",
         "test_risk_error",
-        ("alpha", "ridge_k", "ridge_v"),
-        ("tolerance",),
+        required=("alpha", "ridge_k", "ridge_v"),
+        optional=("tolerance",),
         seeded=True,
     ),
     "optimal-ridge": Computation(
-        _best_ridge, "test_risk", "test_risk_error", ("alpha",), ("tolerance",), seeded=True
-    ),
-    "simulate": Computation(
-        _simulate,
+        "slrlab.theory.erm:optimal_ridge",
         "test_risk",
         "test_risk_error",
-        ("dim", "alpha", "ridge_k", "ridge_v"),
-        ("init", "test_samples", "teacher", "dtype"),
+        required=("alpha",),
+        optional=("tolerance",),
+        seeded=True,
+    ),
+    "simulate": Computation(
+        "slrlab.simulation.erm:simulate_erm",
+        "test_risk",
+        "test_risk_error",
+        required=("dim", "alpha", "ridge_k", "ridge_v"),
+        optional=("init", "test_samples", "teacher", "dtype"),
+        fixed={"seeds": 1},
         seeded=True,
         memory=_simulated_bytes,
     ),
     "flow": Computation(
-        _flow, "risk", "", optional=("start", "size", "time", "tolerance"), seeded=True
+        "slrlab.theory.landscape:gradient_flow",
+        "risk",
+        optional=("start", "size", "time", "tolerance"),
+        seeded=True,
     ),
 }

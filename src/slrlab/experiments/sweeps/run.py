@@ -9,21 +9,22 @@ from __future__ import annotations
 import math
 import platform
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from slrlab._errors import StoreError, TooLargeError
 from slrlab._result import Report as Report
 from slrlab._result import Result, Status
 from slrlab.experiments.executors import Cluster, Executor, Finished, InProcess, Processes
 from slrlab.experiments.parallel import default_workers
 from slrlab.experiments.sweeps.computations import task_of
 from slrlab.experiments.sweeps.definition import Point, Sweep
-from slrlab.experiments.sweeps.store import Heartbeat, Row, Store
-from slrlab.simulation.machine import allowed_memory
+from slrlab.experiments.sweeps.store import Heartbeat, Row, Store, now
+from slrlab.simulation.machine import allowed_memory, in_gib
 
 _AHEAD = 2  # calls kept ready for each slot
 _WAIT = 0.5  # seconds between looks at what others compute
@@ -46,6 +47,8 @@ class SweepSummary(Result):
         too, but for points whose worker died again and again or ran out of memory.
     seconds
         Wall time.
+    problems
+        What is wrong with the failed ones: a line each.
     store
         The file.
     """
@@ -54,6 +57,7 @@ class SweepSummary(Result):
     computed: int
     failed: int
     seconds: float
+    problems: tuple[str, ...]
     store: str
 
 
@@ -95,9 +99,10 @@ def run_sweep(
     start = time.perf_counter()
     points = {point.key: point for point in sweep.expand()}
     with Store(store) as base, Heartbeat(base):
-        done = base.done(points, failed=not retry_failed)
+        retry_before = now() if retry_failed else ""
+        done = base.done(points, retry_before=retry_before)
         missing = [key for key in points if key not in done]
-        run = _Run(points, base, retry_failed, report)
+        run = _Run(points, base, retry_before, report)
         if missing:
             count = workers if workers is not None else default_workers()
             executor: Executor
@@ -117,6 +122,7 @@ def run_sweep(
         computed=run.computed,
         failed=run.failed,
         seconds=time.perf_counter() - start,
+        problems=tuple(run.problems),
         store=str(store),
     )
 
@@ -125,62 +131,97 @@ class _Run:
     """The state of one call of `run_sweep`."""
 
     def __init__(
-        self, points: dict[str, Point], store: Store, retry_failed: bool, report: Report | None
+        self, points: dict[str, Point], store: Store, retry_before: str, report: Report | None
     ) -> None:
         self.points = points
         self.store = store
-        self.keeps_failed = not retry_failed
+        self.retry_before = retry_before
         self.report = report
         self.computed = 0
         self.failed = 0
-        self._memory: dict[str, int] = {}
+        self.problems: list[str] = []
+        self._room = 0
+        self._broken: StoreError | None = None
         self._running: set[str] = set()
 
     def follow(self, missing: Sequence[str], executor: Executor) -> None:
-        """Compute what is missing and wait for what others compute."""
+        """Compute what is missing and wait for what others compute.
+
+        When the store cannot be written any more, what runs is finished and kept first.
+        """
         waiting = list(missing)
-        room = allowed_memory()
-        while waiting or self._running:
-            free = _AHEAD * executor.slots - len(self._running)
-            chosen = self._fitting(waiting, free, room)
-            taken = self.store.claim(chosen, free, failed=self.keeps_failed) if chosen else []
-            for key in taken:
-                self._running.add(key)
-                point = self.points[key]
-                executor.submit(key, compute_point, point.compute, point.settings, point.seed)
-            gone = set(taken)
-            if len(taken) < len(chosen):  # others have finished the rest, or are computing it
-                gone |= self.store.done(waiting, failed=self.keeps_failed)
-            busy = [key for key in chosen if key not in gone]
-            waiting = [key for key in waiting if key not in gone and key not in busy] + busy
+        sizes = self._sizes(missing)
+        self.store.keep_spare()
+        while self._running or (waiting and self._broken is None):
+            waiting = self._start(waiting, sizes, executor)
             self._tell(len(waiting))
             if not self._running:
                 time.sleep(_WAIT)
             for ended in executor.finished(timeout=1.0):
                 self._commit(ended)
                 self._tell(len(waiting))
+        if self._broken is not None:
+            raise self._broken
 
-    def _fitting(self, waiting: Sequence[str], free: int, room: int) -> list[str]:
-        """Return the next points that fit into memory beside those running."""
-        if free <= 0:
-            return []
-        used = sum(self._bytes(key) for key in self._running)
+    def _start(self, waiting: list[str], sizes: Mapping[str, int], executor: Executor) -> list[str]:
+        """Start what there is room for; return what still waits."""
+        free = _AHEAD * executor.slots - len(self._running)
+        if free <= 0 or self._broken is not None:
+            return waiting
+        shared = sizes if executor.own_memory is None else {}
+        chosen = self._fitting(waiting, free, shared)
+        try:
+            taken = self.store.claim(
+                chosen, free, sizes=shared, room=self._room, retry_before=self.retry_before
+            )
+        except StoreError as error:
+            self._broken = error
+            self.store.use_spare()
+            return waiting
+        for key in taken:
+            self._running.add(key)
+            self._submit(key, sizes.get(key, 0), executor)
+        gone = set(taken)
+        if len(taken) < len(chosen):  # others have finished the rest, or are computing it
+            gone |= self.store.done(waiting, retry_before=self.retry_before)
+        busy = [key for key in chosen if key not in gone]
+        return [key for key in waiting if key not in gone and key not in busy] + busy
+
+    def _submit(self, key: str, size: int, executor: Executor) -> None:
+        point, own = self.points[key], executor.own_memory
+        if own is not None and size > own:
+            words = f"needs {in_gib(size)}, a worker of the cluster has {in_gib(own)}"
+            self._commit(Finished(key, error=TooLargeError(words)))
+            return
+        executor.submit(key, compute_point, point.compute, point.settings, point.seed)
+
+    def _sizes(self, keys: Sequence[str]) -> dict[str, int]:
+        """Return the bytes that points need, of those that need any."""
+        found = {}
+        for key in keys:
+            point = self.points[key]
+            size = point.computation.memory(task_of(point.settings), point.settings)
+            if size:
+                found[key] = size
+        return found
+
+    def _fitting(self, waiting: Sequence[str], free: int, sizes: Mapping[str, int]) -> list[str]:
+        """Return the next points that fit into memory beside those under way on this machine."""
+        if not sizes:
+            return list(waiting[:free])
+        used = self.store.held()
+        if used == 0:  # nothing of ours is in it: what is free now may be planned with
+            self._room = allowed_memory()
         chosen: list[str] = []
         for key in waiting:
-            size = self._bytes(key)
-            if used + size > room and (self._running or chosen):
+            size = sizes.get(key, 0)
+            if size and used and used + size > self._room:
                 continue  # it waits until it is alone, or fits
             chosen.append(key)
             used += size
             if len(chosen) >= free:
                 break
         return chosen
-
-    def _bytes(self, key: str) -> int:
-        if key not in self._memory:
-            point = self.points[key]
-            self._memory[key] = point.computation.memory(task_of(point.settings), point.settings)
-        return self._memory[key]
 
     def _commit(self, ended: Finished) -> None:
         key = str(ended.tag)
@@ -189,10 +230,25 @@ class _Run:
         self.computed += 1
         if ended.error is not None:  # the machine failed, not the computation: no row, try later
             self.failed += 1
-            self.store.release([key])
+            self.problems.append(f"{point}: {ended.error}")
+            self._keep(self.store.release, [key])
             return
-        self.store.put(Row(key, point.compute, point.settings, point.seed, **ended.value))
-        self.failed += not Status(ended.value["status"]).usable
+        self._keep(
+            self.store.put, Row(key, point.compute, point.settings, point.seed, **ended.value)
+        )
+        if not Status(ended.value["status"]).usable:
+            self.failed += 1
+            self.problems.append(f"{point}: {ended.value['message'] or ended.value['status']}")
+
+    def _keep(self, write: Callable[[Any], None], what: Any) -> None:
+        """Write to the store; when it is full, into the space held back for that."""
+        try:
+            write(what)
+        except StoreError as error:
+            self._broken = error
+            if not self.store.use_spare():
+                raise
+            write(what)
 
     def _tell(self, waiting: int) -> None:
         if self.report is None:
@@ -207,25 +263,28 @@ def compute_point(compute: str, settings: dict[str, Any], seed: int) -> dict[str
     point = Point(compute, settings, seed)
     start = time.perf_counter()
     try:
-        result = point.computation.run(task_of(settings), settings, seed).to_dict()
+        result = point.computation.run(settings, seed).to_dict()
     except MemoryError:
         raise  # a matter of this machine and this moment
     except Exception as error:
         return failure(error, time.perf_counter() - start)
-    value, error_ = (_number(result.get(name)) for name in _fields(point))
+    shown = point.computation
     return {
-        "value": value,
-        "error": error_,
+        "value": _number(result.get(shown.value)),
+        "error": _number(result.get(shown.error)),
         "status": result["status"],
         "message": "",
-        "result": result,
+        "result": _timeless(result),
         "seconds": time.perf_counter() - start,
         "versions": versions(),
     }
 
 
-def _fields(point: Point) -> tuple[str, str]:
-    return point.computation.value, point.computation.error
+def _timeless(value: Any) -> Any:
+    """Return a result without durations: the same point is the same row, wherever it ran."""
+    if isinstance(value, dict):
+        return {name: _timeless(item) for name, item in value.items() if name != "seconds"}
+    return [_timeless(item) for item in value] if isinstance(value, list) else value
 
 
 def _number(value: Any) -> float | None:

@@ -10,14 +10,16 @@ is computed.
 from __future__ import annotations
 
 import json
+import math
 import os
 import socket
 import sqlite3
+import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,8 +30,9 @@ from slrlab._errors import StoreError
 if TYPE_CHECKING:
     import pandas as pd
 
-VERSION = 1
+VERSION = 2  # 1 had leases without memory
 _STALE = 60.0  # seconds without a sign of life after which a lease is void
+_SPARE = 2**20  # bytes kept free on the disk for what is finished when it is full
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS points(
     key TEXT PRIMARY KEY,
@@ -48,7 +51,8 @@ CREATE TABLE IF NOT EXISTS points(
 CREATE TABLE IF NOT EXISTS leases(
     key TEXT PRIMARY KEY,
     owner TEXT NOT NULL,
-    beat REAL NOT NULL
+    beat REAL NOT NULL,
+    bytes INTEGER NOT NULL
 ) WITHOUT ROWID;
 """
 
@@ -87,6 +91,7 @@ class Store:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._base = sqlite3.connect(self.path, timeout=60.0, isolation_level=None)
             self._prepare()
+        self._spare: ExitStack | None = None
 
     def _prepare(self) -> None:
         """Make the tables of a new file, or check those of an old one."""
@@ -102,11 +107,13 @@ class Store:
         with self._transaction():
             found = self._base.execute("PRAGMA user_version").fetchone()[0]
             tables = self._base.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-            if found not in (0, VERSION):
+            if found not in (0, 1, VERSION):
                 raise StoreError(f"store {self.path} has version {found}, this is {VERSION}")
             if found == 0 and tables:
                 raise StoreError(f"store {self.path} is a database of something else")
-            if found == 0:
+            if found == 1:
+                self._base.execute("DROP TABLE leases")
+            if found != VERSION:
                 for statement in _SCHEMA.split(";"):
                     self._base.execute(statement)
                 self._base.execute(f"PRAGMA user_version={VERSION}")
@@ -125,6 +132,25 @@ class Store:
         with suppress(sqlite3.Error):  # on a full disk they end with this process
             self._base.execute("DELETE FROM leases WHERE owner = ?", (self.owner,))
         self._base.close()
+        self.use_spare()
+
+    def keep_spare(self) -> None:
+        """Hold some of the disk back, for results that are finished when the rest is full.
+
+        The space is an unnamed file: it is given back when the process ends, however it ends.
+        """
+        with suppress(OSError), ExitStack() as opened:  # a disk may be too small for it
+            spare = opened.enter_context(tempfile.TemporaryFile(dir=self.path.parent))
+            spare.write(bytes(_SPARE))
+            spare.flush()
+            self._spare = opened.pop_all()
+
+    def use_spare(self) -> bool:
+        """Give the space held back to the store; return whether there was any."""
+        spare, self._spare = self._spare, None
+        if spare is not None:
+            spare.close()
+        return spare is not None
 
     @contextmanager
     def _guarded(self, what: str) -> Iterator[None]:
@@ -145,34 +171,69 @@ class Store:
                 self._base.execute("ROLLBACK")
             raise
 
-    def done(self, keys: Iterable[str], *, failed: bool = True) -> set[str]:
-        """Return which of these points are finished; without ``failed``, those to try again not."""
-        wanted = set(keys)
-        query = "SELECT key FROM points" + ("" if failed else " WHERE status != 'failed'")
-        with self._guarded("read"):
-            return wanted & {key for (key,) in self._base.execute(query)}
+    def done(self, keys: Iterable[str], *, retry_before: str = "") -> set[str]:
+        """Return which of these points are finished.
 
-    def claim(self, keys: Sequence[str], most: int, *, failed: bool = True) -> list[str]:
-        """Lease up to ``most`` points that nobody has finished or is computing."""
+        Points that failed before the time ``retry_before`` (see `now`) do not count.
+        """
+        wanted = set(keys)
+        query = "SELECT key FROM points WHERE NOT (status = 'failed' AND finished < ?)"
+        with self._guarded("read"):
+            return wanted & {key for (key,) in self._base.execute(query, (retry_before,))}
+
+    def held(self) -> int:
+        """Return the bytes that points under way on this machine need, of this and other sweeps."""
+        moment, host = time.time(), socket.gethostname()
+        query = "SELECT owner, beat, bytes FROM leases WHERE bytes > 0"
+        with self._guarded("read"):
+            found = self._base.execute(query).fetchall()
+        return sum(
+            size
+            for owner, beat, size in found
+            if owner.rsplit(":", 3)[0] == host and _alive(owner, beat, moment)
+        )
+
+    def claim(
+        self,
+        keys: Sequence[str],
+        most: int,
+        *,
+        sizes: Mapping[str, int] | None = None,
+        room: float = math.inf,
+        retry_before: str = "",
+    ) -> list[str]:
+        """Lease up to ``most`` points that nobody has finished or is computing.
+
+        A point that needs memory (``sizes``, bytes) is left out unless it fits into ``room``
+        beside what is under way on this machine, or is the only one that needs any.
+        """
         taken: list[str] = []
-        now = time.time()
+        moment, need = time.time(), sizes or {}
         with self._guarded("write"), self._transaction():
+            used = self.held() if any(need.get(key) for key in keys) else 0
             for key in keys:
                 if len(taken) == most:
                     break
-                status = self._base.execute(
-                    "SELECT status FROM points WHERE key = ?", (key,)
+                size = need.get(key, 0)
+                if size and used and used + size > room:
+                    continue
+                finished = self._base.execute(
+                    "SELECT 1 FROM points WHERE key = ? AND NOT (status = 'failed' "
+                    "AND finished < ?)",
+                    (key, retry_before),
                 ).fetchone()
-                if status is not None and (failed or status[0] != "failed"):
+                if finished is not None:
                     continue
                 lease = self._base.execute(
                     "SELECT owner, beat FROM leases WHERE key = ?", (key,)
                 ).fetchone()
-                if lease is not None and _alive(str(lease[0]), float(lease[1]), now):
+                if lease is not None and _alive(str(lease[0]), float(lease[1]), moment):
                     continue
                 self._base.execute(
-                    "INSERT OR REPLACE INTO leases VALUES (?, ?, ?)", (key, self.owner, now)
+                    "INSERT OR REPLACE INTO leases VALUES (?, ?, ?, ?)",
+                    (key, self.owner, moment, size),
                 )
+                used += size
                 taken.append(key)
         return taken
 
@@ -201,7 +262,7 @@ class Store:
             json.dumps(row.result),
             row.seconds,
             json.dumps(row.versions, sort_keys=True),
-            datetime.now(UTC).isoformat(timespec="seconds"),
+            now(),
         )
         with self._guarded("write"), self._transaction():
             marks = ", ".join("?" * len(values))
@@ -271,6 +332,11 @@ class Heartbeat:
                     )
         finally:
             base.close()
+
+
+def now() -> str:
+    """Return the time as a store writes it down."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 def _equal(value: Any, text: str) -> bool:

@@ -30,6 +30,7 @@ from slrlab.theory.erm.result import ErmBranch, ErmTheory
 
 COARSE, FINE, FINEST = 9, 11, 17  # log2 of the size of a block
 _TOLERANCE, _JUMPY = 1e-6, 2e-5
+_ROUGH = 5e-3  # accuracy for which a small sample may do
 _LONGEST = 5000  # the Sobol sequence has 21201 dimensions
 _MOST_TOKENS = 2**24  # in one sample: 400 MB
 
@@ -244,7 +245,8 @@ class Solver:
     ) -> ErmTheory:
         """Solve on growing samples until the test risk is as accurate as asked."""
         largest = min(FINEST, int(math.log2(_MOST_TOKENS / BLOCKS / self.task.length.mean)))
-        size, steps, response = min(FINE, largest), 0, None
+        first = FINE if tolerance < _ROUGH else COARSE
+        size, steps, response = min(first, largest), 0, None
         while True:
             self.report(size - COARSE, FINEST - COARSE + 1, f"sample of {BLOCKS * 2**size}")
             solution = self.solve(problem, start, size, response=response)

@@ -31,7 +31,7 @@ from slrlab.theory.landscape.risk import (
 )
 from slrlab.theory.population import checked
 
-_GROWTH = 1.4
+_SMALLER = 0.2  # an axis whose last coefficients are smaller than this share is long enough
 _CHECKS = 24  # random points at which a table is compared with the exact functions
 _MOST = 20_000  # points of a table
 
@@ -129,14 +129,33 @@ def tabulate(
     draws = rng.uniform(size=(_CHECKS, 2)).tolist()
     tests = [(low + (high - low) * a, top * b**2) for a, b in draws]
     known = [_column(exact, shift, *test) for test in tests]
-    shape = (8 + math.ceil(4.0 * (high - low)), 6 + math.ceil(4.0 * spread))
+    shape = (8 + math.ceil(3.0 * (high - low)), 6 + math.ceil(4.0 * spread))
+    values: dict[tuple[float, float], FloatArray] = {}
     while True:
-        series = _series(exact, shift, (low, high), top, shape, report)
+        _evaluate(exact, shift, values, *_nodes((low, high), top, shape), report)
+        series = _series(values, (low, high), top, shape)
         found = TabulatedLandscape(exact, shift, (low, high), top, math.nan, series)
         error = max(_gap(found, test, row) for test, row in zip(tests, known, strict=True))
-        shape = math.ceil(_GROWTH * shape[0]), math.ceil(_GROWTH * shape[1])
-        if error <= tolerance or shape[0] * shape[1] > _MOST:
-            return TabulatedLandscape(exact, shift, (low, high), top, error, series)
+        done = TabulatedLandscape(exact, shift, (low, high), top, error, series)
+        if error <= tolerance:
+            return done
+        shape = _grown(series)
+        if shape[0] * shape[1] > _MOST:
+            return done
+
+
+def _grown(series: FloatArray) -> tuple[int, int]:
+    """Return a larger shape whose nodes hold the old ones.
+
+    An axis stays as it is if its last coefficients are much smaller than those of the other.
+    """
+    sizes = np.abs(series[:, 0]).max(axis=0)
+    ends = float(sizes[-3:].max()), float(sizes[:, -3:].max())
+    longer = [
+        2 * n - 1 if end >= _SMALLER * max(ends) else n
+        for n, end in zip(sizes.shape, ends, strict=True)
+    ]
+    return longer[0], longer[1]
 
 
 def _column(exact: QuadratureLandscape, bias: float, m: float, S: float) -> FloatArray:
@@ -152,25 +171,45 @@ def _gap(table: TabulatedLandscape, test: tuple[float, float], row: FloatArray) 
     return float((np.abs(found - row) / (1.0 + np.abs(row))).max())
 
 
-def _series(
+def _nodes(
+    m: tuple[float, float], top: float, shape: tuple[int, int]
+) -> tuple[list[float], list[float]]:
+    """Return the extrema of Chebyshev polynomials: every other one of a doubled shape is old."""
+    x, y = (np.cos(np.pi * (np.arange(n) / (n - 1))) for n in shape)
+    return (0.5 * (m[0] + m[1]) + 0.5 * (m[1] - m[0]) * x).tolist(), (0.5 * top * (1 + y)).tolist()
+
+
+def _evaluate(
     exact: QuadratureLandscape,
     bias: float,
+    values: dict[tuple[float, float], FloatArray],
+    along: list[float],
+    across: list[float],
+    report: Report | None,
+) -> None:
+    """Compute the moments at those nodes that have none yet."""
+    for done, m in enumerate(along):
+        if report is not None:
+            report(done, len(along), "table of the landscape")
+        for S in across:
+            if (m, S) not in values:
+                values[m, S] = _column(exact, bias, m, S)[:, 0]
+
+
+def _series(
+    values: dict[tuple[float, float], FloatArray],
     m: tuple[float, float],
     top: float,
     shape: tuple[int, int],
-    report: Report | None,
 ) -> FloatArray:
-    """Return coefficients ``(moment, derivative, m, S)`` from values at Chebyshev points."""
-    nodes = [np.cos(np.pi * (np.arange(n) + 0.5) / n) for n in shape]
-    values = np.empty((len(NAMES), *shape))
-    for i, x in enumerate(nodes[0]):
-        place = 0.5 * (m[0] + m[1]) + 0.5 * (m[1] - m[0]) * x
-        for j, y in enumerate(nodes[1]):
-            values[:, i, j] = _column(exact, bias, float(place), 0.5 * top * (1.0 + y))[:, 0]
-        if report is not None:
-            report(i + 1, shape[0], "table of the landscape")
-    inverse = [np.linalg.inv(chebyshev.chebvander(x, x.size - 1)) for x in nodes]
-    plain = np.einsum("ai,bj,nij->nab", inverse[0], inverse[1], values)
+    """Return coefficients ``(moment, derivative, m, S)`` from values at the nodes."""
+    along, across = _nodes(m, top, shape)
+    found = np.array([[values[a, b] for b in across] for a in along])
+    inverse = [
+        np.linalg.inv(chebyshev.chebvander(np.cos(np.pi * (np.arange(n) / (n - 1))), n - 1))
+        for n in shape
+    ]
+    plain = np.einsum("ai,bj,ijn->nab", inverse[0], inverse[1], found, optimize=True)
     slopes = derived(plain, 2.0 / (m[1] - m[0]), 1), derived(plain, 2.0 / top, 2)
     return np.stack([plain, *slopes], axis=1)
 

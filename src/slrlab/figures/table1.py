@@ -1,0 +1,151 @@
+"""Table 1: rates and closed forms of the population theory, predicted and measured.
+
+Rates are fitted to computed risks with every constant left free; closed forms stand beside the
+quadrature, which does not know them, and beside vectors in D dimensions on drawn tokens.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from slrlab.experiments.parallel import Report, parallel_map
+from slrlab.experiments.rates import LAWS, LENGTHS, rate_fits
+from slrlab.model.activations import make_activation
+from slrlab.model.lengths import LengthLaw
+from slrlab.model.order_parameters import OrderParameters
+from slrlab.model.tasks import MaxSLR, SpikedSLR, Task
+from slrlab.simulation.monte_carlo import finite_dimension_risk
+from slrlab.theory.bayes_risk import bayes_risk
+from slrlab.theory.closed_forms import best_elementwise_risk, linear_risk
+from slrlab.theory.moments.selected import selected_score_mean
+from slrlab.theory.population import PopulationRisk, minimal_risk
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+TITLE = "Rates and closed forms, predicted and measured"
+SIGNAL = 4.0
+LONG = (10**3, 10**4, 10**5, 10**6)
+DIM = 400
+SAMPLES = {"toy": 20_000, "quick": 40_000, "full": 2_000_000}
+_QUADRATURE, _FIT, _DRAWN = "quadrature", "fit to computed risks", f"vectors, D = {DIM}"
+
+
+def compute(profile: str = "quick", report: Report | None = None) -> pd.DataFrame:
+    """Return one row for each constant: what is predicted, what was measured and how."""
+    import pandas as pd
+
+    rows = [*_rates(report), *_long_sequences(), *_linear(), *_best()]
+    items = [(task, SAMPLES[profile]) for task in _tasks()]
+    rows += parallel_map(_drawn, items, label="table 1: drawn tokens", report=report)
+    frame = pd.DataFrame(rows)
+    frame["deviation"] = frame["measured"] - frame["predicted"]
+    return frame
+
+
+def _row(
+    task: str,
+    activation: str,
+    length: object,
+    quantity: str,
+    values: tuple[float, float],
+    how: str,
+    error: float = math.nan,
+) -> dict[str, Any]:
+    predicted, measured = values
+    return {
+        "task": task,
+        "activation": activation,
+        "length": str(length),
+        "quantity": quantity,
+        "predicted": predicted,
+        "measured": measured,
+        "error": error,
+        "how": how,
+    }
+
+
+def _rates(report: Report | None) -> Iterator[dict[str, Any]]:
+    for fit in rate_fits(report):
+        sides = (fit.predicted, fit.fitted)
+        yield _row("spiked", fit.activation, fit.length, fit.quantity, sides, _FIT)
+
+
+def _long_sequences() -> Iterator[dict[str, Any]]:
+    """Max-SLR without a temperature: what linear attention gains dies out as L grows."""
+    tasks = [MaxSLR(math.inf, LengthLaw.of(length)) for length in LONG]
+    gains = [1.0 - minimal_risk(task, "linear").risk for task in tasks]
+    means = [1.0 + selected_score_mean(task) ** 2 for task in tasks]
+    slope = -np.polyfit(np.log(LONG), np.log(np.divide(gains, means)), 1)[0]
+    lengths = f"{LONG[0]} to {LONG[-1]}"
+    quantity = "power p of 1/L in (1 − E)/(1 + μ²), signal inf"
+    yield _row("max", "linear", lengths, quantity, (1.0, float(slope)), _FIT)
+    softmax = minimal_risk(tasks[-1], "softmax")
+    yield _row(
+        "max",
+        "softmax",
+        LONG[-1],
+        "risk, signal inf",
+        (0.0, softmax.risk),
+        _QUADRATURE,
+        softmax.error,
+    )
+
+
+def _tasks() -> list[Task]:
+    return [kind(SIGNAL, LengthLaw.of(law)) for kind in (SpikedSLR, MaxSLR) for law in LAWS]
+
+
+def _linear() -> Iterator[dict[str, Any]]:
+    for task in _tasks():
+        found, mean = minimal_risk(task, "linear"), task.length.mean
+        if isinstance(task, MaxSLR):
+            best = selected_score_mean(task)
+        else:
+            best = math.sqrt(SIGNAL) * (mean - 1.0) / mean
+        yield _found(task, "linear", "risk", linear_risk(task), found)
+        yield _found(task, "linear", "best m_k", best, found)
+
+
+def _best() -> Iterator[dict[str, Any]]:
+    for task in _tasks():
+        found, scale = minimal_risk(task, "softmax"), task.posterior_scale or math.nan
+        yield _found(task, "softmax", "risk: Bayes", bayes_risk(task).risk, found)
+        yield _found(task, "softmax", "best m_k: c_ν", scale, found)
+    logistic = make_activation("elementwise: sigmoid(x)", bias="optimal")
+    for length in LENGTHS:
+        spiked = SpikedSLR(SIGNAL, LengthLaw.of(length))
+        bound, found = best_elementwise_risk(spiked), minimal_risk(spiked, logistic)
+        yield _found(spiked, "best elementwise", "risk", bound, found)
+
+
+def _found(
+    task: Task, activation: str, quantity: str, predicted: float, found: PopulationRisk
+) -> dict[str, Any]:
+    risk = quantity.startswith("risk")
+    return _row(
+        task.name,
+        activation,
+        task.length,
+        f"{quantity}, signal {SIGNAL:g}",
+        (predicted, found.risk if risk else found.m_k),
+        _QUADRATURE,
+        found.error if risk else math.nan,
+    )
+
+
+def _drawn(item: tuple[Task, int]) -> dict[str, Any]:
+    """Measure on drawn tokens what secondary sources quote differently."""
+    task, samples = item
+    best = minimal_risk(task, "linear")
+    order = OrderParameters(best.m_k, best.m_v)
+    found = finite_dimension_risk(
+        task, "linear", order, dim=DIM, samples=samples, teachers=40, seed=1
+    )
+    sides = (linear_risk(task), found.value)
+    quantity = f"risk, signal {SIGNAL:g}"
+    return _row(task.name, "linear", task.length, quantity, sides, _DRAWN, found.error)
