@@ -111,7 +111,7 @@ def test_table_1_measures_what_is_predicted(tmp_path, monkeypatch):
     assert exact["deviation"].abs().max() < 1e-5  # places of minima
     fitted = table[table["how"].str.startswith("fit")]
     assert (fitted["deviation"] / fitted["predicted"]).abs().max() < 0.02
-    drawn = table[table["how"].str.startswith("vectors")]
+    drawn = table[table["how"].str.startswith("drawn")]
     assert (drawn["deviation"] / drawn["error"]).abs().max() < 4.0
     with pytest.raises(ValueError, match="table must be one of 1, got 2"):
         make_table("2", tmp_path)

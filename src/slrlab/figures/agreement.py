@@ -28,7 +28,7 @@ LABELS = {
     "test_risk": "test risk",
     "train_mse": "training error",
 }
-COLOURS = ("#E69F00", "#0072B2")
+_COLOURS = ("#E69F00", "#0072B2")
 
 
 def compute(profile: str = "quick", report: Report | None = None) -> pd.DataFrame:
@@ -90,7 +90,7 @@ def draw(frame: pd.DataFrame) -> Figure:
 def _panel(panel: Axes, part: pd.DataFrame) -> None:
     panel.axhline(0.0, color="black", linewidth=0.8)
     for dim, colour, shift in zip(
-        sorted(part["dim"].unique()), COLOURS, (-0.15, 0.15), strict=True
+        sorted(part["dim"].unique()), _COLOURS, (-0.15, 0.15), strict=True
     ):
         rows = part[part["dim"] == dim]
         worst = rows["z"].abs().max()
@@ -103,7 +103,7 @@ def _panel(panel: Axes, part: pd.DataFrame) -> None:
             capsize=2,
             label=f"$D={dim}$, {int(rows['seeds'].iloc[0])} seeds, bars: 1 standard error",
         )
-        where = 0.97 if colour == COLOURS[0] else 0.90
+        where = 0.97 if colour == _COLOURS[0] else 0.90
         text = f"$D={dim}$: largest $|z|$ {worst:.1f}"
         panel.text(0.98, where, text, transform=panel.transAxes, ha="right", va="top", fontsize=7.5)
     panel.set_xticks(sorted(part["number"].unique()))

@@ -23,8 +23,8 @@ SIGNAL, LENGTH = 2.0, 3
 DIM = {"toy": 60, "quick": 400, "full": 2000}
 TIME = {"toy": 1.0, "quick": 8.0, "full": 8.0}
 SEEDS = 4  # of online SGD, which fluctuates
-MARKS = 17  # times with a marker
-CURVES = (
+_MARKS = 17  # times with a marker
+_CURVES = (
     {
         "m_kk": ("$m_{kk}$", "#0072B2", "o"),
         "m_kv": ("$m_{kv}$", "#D55E00", "s"),
@@ -118,7 +118,7 @@ def draw(frame: pd.DataFrame) -> Figure:
         )
         for column, part in enumerate(groups):
             quiet = _without_noise(part, groups)
-            for panel, curves in zip(axes[:, column], CURVES, strict=True):
+            for panel, curves in zip(axes[:, column], _CURVES, strict=True):
                 _panel(panel, part, quiet, curves)
             axes[0, column].set_title(_title(part.iloc[0]))
             axes[1, column].set_xlabel("time")
@@ -162,7 +162,7 @@ def _panel(
 ) -> None:
     first = part.groupby("times", as_index=False).mean(numeric_only=True)  # over the runs
     # even in the square root of time: much happens at once
-    spread = np.linspace(0.0, 1.0, MARKS) ** 2 * first["times"].max()
+    spread = np.linspace(0.0, 1.0, _MARKS) ** 2 * first["times"].max()
     places = np.unique(np.searchsorted(first["times"], spread - 1e-9))
     shown = first.iloc[places]
     for name, (label, colour, mark) in curves.items():

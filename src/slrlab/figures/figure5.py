@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 TITLE = "Matched and mismatched minima of the risk against the signal, length 10"
 LENGTH = 10
 ACTIVATIONS = ("softmax", "linear", "erf", "softplus")
-SLOW = ("softmax", "softplus")  # tenths of a second for one risk of the max task
+_SLOW = ("softmax", "softplus")  # tenths of a second for one risk of the max task
 MIDDLE = 2.0  # where every activation has both minima
 ENDS = {"spiked": (0.1, 100.0), "max": (0.5, 8.0)}
 STEPS = {"toy": (2, 1), "quick": (6, 4), "full": (16, 8)}  # on either side of the middle
@@ -54,7 +54,7 @@ def compute(profile: str = "quick", report: Report | None = None) -> pd.DataFram
 
 def _signals(task: str, activation: str, end: float, profile: str) -> tuple[float, ...]:
     """Return the signals from the middle to an end; fewer for what is slow."""
-    slow = task == "max" and activation in SLOW
+    slow = task == "max" and activation in _SLOW
     if slow and profile == "toy":
         return (MIDDLE,)
     count = STEPS[profile][task == "max"]

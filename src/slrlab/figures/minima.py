@@ -30,10 +30,10 @@ LENGTHS = {
     "quick": (2, 3, 10, 30, 100),
     "full": (2, 3, 4, 5, 7, 10, 14, 20, 30, 50, 70, 100),
 }
-SIGNALS = {"toy": 4, "quick": 8, "full": 31}
+SIGNALS = {"toy": 4, "quick": 11, "full": 31}
 RANGE = (0.1, 100.0)
 TRIES = {"toy": 1, "quick": 3, "full": 7}
-FLAT = 1e-9  # curvatures below are lost in the differences that they are computed by
+_FLAT = 1e-9  # curvatures below are lost in the differences that they are computed by
 
 
 def compute(profile: str = "quick", report: Report | None = None) -> pd.DataFrame:
@@ -197,7 +197,7 @@ def _curvatures(panel: Axes, part: pd.DataFrame) -> None:
         mark = MARKS[activation]
         for name, face in (("matched", mark.color), ("mismatched", "white")):
             rows = part[(part["activation"] == activation) & (part["panel"] == name)]
-            rows = rows[(rows["softest"] > FLAT) & (rows["at_infinity"] == False)]  # noqa: E712
+            rows = rows[(rows["softest"] > _FLAT) & (rows["at_infinity"] == False)]  # noqa: E712
             if rows.empty:
                 continue
             look = mark.line(markerfacecolor=face, label=f"{mark.label.split(',')[0]}, {name}")

@@ -14,6 +14,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from slrlab import _checks
 from slrlab.experiments.claims import CLAIMS, Verdict, run_claims
 from slrlab.experiments.memo import remember
@@ -39,7 +41,7 @@ body{font:16px/1.5 system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding
 img{max-width:100%;height:auto} table{border-collapse:collapse;font-size:.85rem;width:100%}
 th,td{text-align:left;padding:.25rem .6rem;border-bottom:1px solid #ddd;vertical-align:top}
 td.n{font-variant-numeric:tabular-nums;white-space:nowrap} .holds{color:#00694d;font-weight:600}
-.fails{color:#a3370b;font-weight:700} summary{cursor:pointer} footer{color:#666;font-size:.85rem}
+.fails{color:#a3370b;font-weight:700} summary{cursor:pointer}
 """
 
 
@@ -104,6 +106,7 @@ def _page(out: Path, profile: str, verdicts: list[Verdict], timings: dict[str, f
         f"{name} {version(name)}" for name in ("slrlab", "numpy", "scipy", "numba", "pandas")
     )
     spent = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in timings.items())
+    spent += f"; {sum(timings.values()) / 60.0:.1f} min in all"
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>slrlab: reproduction report</title><style>{_STYLE}</style></head><body>
@@ -113,13 +116,14 @@ Duranthon, Marion, Boyer, Loureiro, Zdeborová, arXiv 2509.21936.</p>
 <h2>Claims</h2>
 <table><tr><th>claim</th><th>source</th><th>statement</th><th>verdict</th><th>comparisons</th>
 <th>tightest comparison</th></tr>{summary}</table>
-<h2>Tables</h2>{tables}
 <h2>Figures</h2>{pictures}
+<h2>Tables</h2>{tables}
 <h2>Deviations</h2>{_deviations(out, verdicts)}
 <h2>Settings</h2>{_all_settings(profile)}
 <h2>Every comparison</h2>{details}
-<footer><p>{html.escape(packages)}, Python {platform.python_version()} on {sys.platform},
-{cores()} cores. Time: {html.escape(spent)}.</p></footer></body></html>
+<h2>Versions and timings</h2>
+<p>{html.escape(packages)}, Python {platform.python_version()} on {sys.platform},
+{cores()} cores.</p><p>{html.escape(spent)}.</p></body></html>
 """
 
 
@@ -148,41 +152,80 @@ def _deviations(out: Path, verdicts: list[Verdict]) -> str:
                     f"<tr><td>figure {name}</td><td>{html.escape(column)}</td>"
                     f"<td>{told} of {int(counts.sum())} points</td></tr>"
                 )
+        rows += _against_training(name, frame)
     if not rows:
         return "<p>None: every claim holds and every point reached its accuracy.</p>"
     words = (
         "Claims that fail, and points whose computation did not simply converge: at the edge of "
         "the theory (boundary), where it cannot be trusted (unstable), or short of the accuracy "
-        "asked for. Each is marked in its figure and in its table."
+        "asked for; each is marked in its figure and in its table. Then training against theory, "
+        "where the theory holds: at finite dimension they differ by more than the error bars."
     )
     head = "<tr><th>where</th><th>what</th><th>deviation</th></tr>"
     return f"<p>{words}</p><table>{head}{''.join(rows)}</table>"
 
 
+_SIDES = {"risk": "error", "test_risk": "test_risk_error"}  # theory, as tables call it
+
+
+def _against_training(name: str, frame: pd.DataFrame) -> list[str]:
+    """Return how far simulated training is from the theory where that is to be trusted."""
+    if "z" in frame.columns:
+        z = frame["z"].abs()
+        text = f"largest |z| {z.max():.2f}, median {z.median():.2f}, of {len(z)} comparisons"
+        return [f"<tr><td>figure {name}</td><td>training against theory</td><td>{text}</td></tr>"]
+    theory = next((side for side in _SIDES if side in frame.columns), None)
+    if theory is None or "simulated_risk" not in frame.columns:
+        return []
+    part = frame[frame["simulated_risk"].notna() & frame["status"].isin([*_FINE, "boundary"])]
+    gap = part["simulated_risk"] - part[theory]
+    z = (gap / np.hypot(part["simulated_error"], part[_SIDES[theory]])).abs()
+    text = (
+        f"largest difference of test risks {gap.abs().max():.3f} "
+        f"(median {gap.abs().median():.4f}; median |z| {z.median():.2f}) of {len(part)} points"
+    )
+    return [f"<tr><td>figure {name}</td><td>training against theory</td><td>{text}</td></tr>"]
+
+
 def _all_settings(profile: str) -> str:
     """Return the sizes that each figure was made with, read off its module."""
-    rows = []
     modules = {f"figure {name}": figure_module(name) for name in FIGURES}
     modules |= {f"table {name}": table_module(name) for name in TABLES}
+    rows = []
     for name, module in modules.items():
-        own = {key: value for key, value in vars(module).items() if _is_setting(key, value)}
-        told = ", ".join(
-            f"{key.lower().replace('_', ' ')} {_at(value, profile)}" for key, value in own.items()
+        own = {key: _at(value, profile) for key, value in vars(module).items() if key.isupper()}
+        told = "; ".join(
+            f"{key.lower().replace('_', ' ')} {_plain(value)}"
+            for key, value in own.items()
+            if not key.startswith("_") and _plain(value)
         )
         rows.append(f"<tr><td>{name}</td><td>{html.escape(told)}</td></tr>")
     head = f"<tr><th>item</th><th>settings of profile {profile}</th></tr>"
     return f"<table>{head}{''.join(rows)}</table>"
 
 
-def _is_setting(key: str, value: object) -> bool:
-    plain = isinstance(value, int | float | tuple) or (
-        isinstance(value, dict) and set(value) == set(PROFILES)
-    )
-    return key.isupper() and not key.startswith("_") and plain
-
-
 def _at(value: object, profile: str) -> object:
-    return value[profile] if isinstance(value, dict) else value
+    by_profile = isinstance(value, dict) and set(value) == set(PROFILES)
+    return value[profile] if by_profile else value  # type: ignore[index]  # a dict
+
+
+def _plain(value: object) -> str:
+    """Return numbers, and tuples of numbers and names, in words; nothing for other constants."""
+    if isinstance(value, bool):
+        return ""
+    if isinstance(value, int | float):
+        return f"{value:g}"
+    if isinstance(value, tuple):
+        parts = [item if isinstance(item, str) else _plain(item) for item in value]
+        return ", ".join(f"({part})" if "," in part else part for part in parts if part)
+    if isinstance(value, dict):
+        parts = [f"{name}: {_plain(item)}" for name, item in value.items() if _numbers(item)]
+        return ", ".join(parts)
+    return ""
+
+
+def _numbers(value: object) -> bool:
+    return isinstance(value, tuple) and all(isinstance(item, int | float) for item in value)
 
 
 def _picture(out: Path, name: str) -> str:
@@ -210,7 +253,8 @@ def _table(out: Path, name: str) -> str:
 
 def _cell(value: object) -> str:
     if isinstance(value, float):
-        return f"<td class='n'>{'' if math.isnan(value) else format(value, '.6g')}</td>"
+        digits = ".6g" if value == 0.0 or abs(value) >= 1e-2 else ".2g"
+        return f"<td class='n'>{'' if math.isnan(value) else format(value, digits)}</td>"
     return f"<td>{html.escape(str(value))}</td>"
 
 

@@ -32,7 +32,7 @@ SIGNAL = 4.0
 LONG = (10**3, 10**4, 10**5, 10**6)
 DIM = 400
 SAMPLES = {"toy": 20_000, "quick": 40_000, "full": 2_000_000}
-_QUADRATURE, _FIT, _DRAWN = "quadrature", "fit to computed risks", f"vectors, D = {DIM}"
+_QUADRATURE, _FIT, _DRAWN = "quadrature", "fit", f"drawn, D={DIM}"
 
 
 def compute(profile: str = "quick", report: Report | None = None) -> pd.DataFrame:
@@ -42,9 +42,7 @@ def compute(profile: str = "quick", report: Report | None = None) -> pd.DataFram
     rows = [*_rates(report), *_long_sequences(), *_linear(), *_best()]
     items = [(task, SAMPLES[profile]) for task in _tasks()]
     rows += parallel_map(_drawn, items, label="table 1: drawn tokens", report=report)
-    frame = pd.DataFrame(rows)
-    frame["deviation"] = frame["measured"] - frame["predicted"]
-    return frame
+    return pd.DataFrame(rows)
 
 
 def _row(
@@ -64,6 +62,7 @@ def _row(
         "quantity": quantity,
         "predicted": predicted,
         "measured": measured,
+        "deviation": measured - predicted,
         "error": error,
         "how": how,
     }

@@ -24,7 +24,7 @@ SIGNALS = {"toy": (0.5, 2.0, 2), "quick": (0.25, 16.0, 7), "full": (0.1, 25.0, 1
 CURVATURES = {"toy": (0.5, 2.0, 3), "quick": (0.1, 40.0, 14), "full": (0.05, 50.0, 31)}
 RUNS = {"toy": 20, "quick": 24, "full": 200}
 FRACTIONS = (0.9, 0.99)
-STEEP = 1e-9  # curvatures below are lost in the differences that they are computed by
+_STEEP = 1e-9  # curvatures below are lost in the differences that they are computed by
 
 
 def compute(profile: str = "quick", report: Report | None = None) -> pd.DataFrame:
@@ -85,7 +85,7 @@ def draw(frame: pd.DataFrame) -> Figure:
             mark = MARKS[activation]
             curve = points[points["activation"] == activation]
             axes[0].plot(curve["signal"], curve["risk"], **mark.line())
-            steep = curve[curve["softest"] > STEEP]
+            steep = curve[curve["softest"] > _STEEP]
             axes[2].plot(steep["signal"], 1.0 / steep["softest"], **mark.line())
             axes[3].plot(steep["signal"], steep["stiffest"] / steep["softest"], **mark.line())
             runs = flows[flows["activation"] == activation]

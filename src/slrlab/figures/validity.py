@@ -32,7 +32,7 @@ DIM = {"toy": 40, "quick": 300, "full": 3000}
 SEEDS = {"toy": 2, "quick": 3, "full": 8}
 THEORY, TRAINED, RANDOM, ALARM = "#0072B2", "#D55E00", "#E69F00", "#CC79A7"
 
-KEPT = (
+_KEPT = (
     "ridge_k",
     "ridge_v",
     "test_risk",
@@ -84,7 +84,7 @@ def _theory(line: tuple[Panel, int, float]) -> list[dict[str, Any]]:
     )
     where = {"task": name, "signal": signal, "length": length, "alpha": alpha}
     rows = [
-        where | {key: getattr(point, key) for key in KEPT} | {"status": str(point.status)}
+        where | {key: getattr(point, key) for key in _KEPT} | {"status": str(point.status)}
         for point in found.points
     ]
     return sorted(rows, key=lambda row: float(row["ridge_k"]))
