@@ -72,7 +72,7 @@ def test_a_sweep_prints_the_store_and_fails_loudly(sweep, tmp_path, capsys):
         (
             ("sweep", "{tmp}/sweep.toml", "--workers", "2", "--cluster", "tcp://127.0.0.1:9"),
             2,
-            "workers must be left out with --cluster, got 2",
+            "workers must be left out with a cluster, got 2",
         ),
         (("results", "--store", "{tmp}/none.sqlite"), 2, "store must be a file of results"),
         (("results", "--store", "{tmp}/store.sqlite", "--where", "x"), 2, "COLUMN=VALUE, got x"),
@@ -97,3 +97,20 @@ def test_wrong_input_is_one_line(sweep, tmp_path, capsys, arguments, code, words
     assert err.startswith("slrlab: ")
     assert len(err.splitlines()) == 1
     assert words in err
+
+
+def test_infinite_signals_and_mixed_columns_are_exported(tmp_path, capsys):
+    path, store = tmp_path / "sweep.toml", tmp_path / "store.sqlite"
+    path.write_text(
+        'compute = "population"\n[settings]\nactivation = "erf"\n'
+        '[grid]\nsignal = [1.0, inf]\nbias = ["optimal", 0.5]'
+    )
+    code, _, _ = run(capsys, "sweep", path, "--store", store, "--workers", "1")
+    assert code == 0
+    table = tmp_path / "t.parquet"
+    code, out, _ = run(capsys, "results", "--store", store, "--json", "--parquet", table)
+    assert code == 0
+    assert [row["signal"] for row in json.loads(out)["rows"]].count("inf") == 2
+    assert set(pd.read_parquet(table)["bias"]) == {"optimal", "0.5"}
+    code, out, _ = run(capsys, "results", "--store", store, "--json", "--where", "signal=inf")
+    assert len(json.loads(out)["rows"]) == 2

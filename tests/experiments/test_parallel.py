@@ -1,9 +1,11 @@
+import os
 import sqlite3
+import time
 
 import pytest
 
 from slrlab._errors import StoreError
-from slrlab.experiments import memo
+from slrlab.experiments import memo, parallel
 from slrlab.experiments.memo import remember
 from slrlab.experiments.parallel import default_workers, parallel_map, shared_workers
 
@@ -80,4 +82,22 @@ def test_shared_workers_stay(monkeypatch):
         with pytest.raises(ValueError, match="unlucky"):
             parallel_map(_square, [1, 13, 2])
         assert parallel_map(_square, [1, 2, 3]) == [1, 4, 9]  # new workers, nothing left over
-    assert parallel_map(_worker, range(2), workers=1)[0] not in first
+    assert set(parallel_map(_worker, range(2), workers=1)) == {os.getpid()}
+
+
+def _slow_square(value):
+    time.sleep(0.5 if value == 2 else 0.0)
+    return _square(value)
+
+
+def test_what_runs_beside_an_error_is_kept(tmp_path):
+    with remember(tmp_path / "memo.sqlite") as kept:
+        with pytest.raises(ValueError, match="unlucky"):
+            parallel_map(_slow_square, [2, 13, 5], workers=2)
+        assert kept.known(_slow_square, [2, 13]) == {0: 4}
+
+
+def test_no_more_processes_than_memory_allows(monkeypatch):
+    monkeypatch.setattr(parallel, "allowed_memory", lambda: 100)
+    assert set(parallel_map(_worker, range(4), workers=2, size=60.0)) == {os.getpid()}
+    assert os.getpid() not in parallel_map(_worker, range(4), workers=2, size=40.0)

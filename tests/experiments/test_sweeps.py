@@ -248,7 +248,7 @@ def test_a_worker_with_threads_runs_one_point_at_a_time(tmp_path):
     with LocalCluster(host="127.0.0.1", memory_limit="4GiB", **options) as cluster:
         executor = Cluster(cluster.scheduler_address)
         try:
-            assert (executor.slots, executor.own_memory) == (1, 4 * 2**30)
+            assert (executor.slots, executor.own_memory) == (1, int(0.8 * 4 * 2**30))
             for i in range(4):
                 executor.submit(i, _busy, 0.2)
             spans = []
@@ -290,8 +290,11 @@ def test_failures_are_rows_and_may_be_tried_again(tmp_path):
     assert "start must be one of" in first.problems[0]
     assert row["status"] == "failed"
     assert "start must be one of" in row["message"]
-    assert run_sweep(sweep, path, workers=1).computed == 0
-    assert run_sweep(sweep, path, workers=1, retry_failed=True).computed == 1
+    again = run_sweep(sweep, path, workers=1)
+    assert (again.computed, again.failed, again.failed_before) == (0, 0, 1)
+    assert again.status == "not converged"
+    retried = run_sweep(sweep, path, workers=1, retry_failed=True)
+    assert (retried.computed, retried.failed_before) == (1, 0)
 
 
 def test_every_computation_runs(tmp_path):
@@ -342,6 +345,13 @@ def test_big_simulations_wait_for_each_other(tmp_path, monkeypatch):
     monkeypatch.setattr(run, "allowed_memory", lambda: 1)  # each alone, rather than never
     run_sweep(sweep, tmp_path / "two.sqlite", workers=1)
     assert max(together) == 1
+    # beside another sweep there is room too
+    together.clear()
+    monkeypatch.setattr(run, "allowed_memory", lambda: int(3.5 * size))
+    with Store(tmp_path / "three.sqlite") as other:
+        assert other.claim(["its own"], 1, sizes={"its own": size}) == ["its own"]
+        run_sweep(sweep, tmp_path / "three.sqlite", workers=1)
+    assert max(together) == 2
 
 
 def test_two_sweeps_share_the_memory(tmp_path):
@@ -412,6 +422,60 @@ def test_a_call_that_kills_its_worker_does_not_stop_the_others():
     assert {tag: item.value for tag, item in found.items()} == {i: 2 * i for i in range(10)}
 
 
+def _noted(item):
+    """Write down that a call began, and take a while."""
+    path, name, seconds = item
+    with path.open("a") as file:
+        file.write(f"{name} {os.getpid()}\n")
+    time.sleep(seconds)
+    return name
+
+
+def test_the_death_of_a_worker_costs_its_call_alone(tmp_path):
+    path = tmp_path / "calls"
+    executor = Processes(2)
+    try:
+        executor.submit("long", _noted, (path, "long", 3.0))
+        executor.submit("victim", _noted, (path, "victim", 3.0))
+        for i in range(4):
+            executor.submit(i, _noted, (path, i, 0.0))
+        end = time.monotonic() + 60.0
+        while "victim" not in (path.read_text() if path.exists() else ""):
+            executor.finished(timeout=0.05)
+            assert time.monotonic() < end
+        (pid,) = [line.split()[1] for line in path.read_text().splitlines() if "victim" in line]
+        os.kill(int(pid), signal.SIGKILL)
+        found = set()
+        while len(found) < 6:
+            found |= {ended.value for ended in executor.finished(timeout=1.0)}
+            assert time.monotonic() < end
+    finally:
+        executor.close()
+    begun = [line.split()[0] for line in path.read_text().splitlines()]
+    assert sorted(begun) == ["0", "1", "2", "3", "long", "victim", "victim"]
+
+
+def test_workers_that_never_work_are_told_of():
+    executor = Processes(1)
+    try:
+        for i in range(9):
+            executor.submit(i, _die, None)
+        with pytest.raises(ClusterError, match="die before they compute anything"):
+            list(itertools.islice(iter(lambda: executor.finished(timeout=10.0), None), 100))
+    finally:
+        executor.close()
+
+
+def test_a_lease_that_could_not_be_given_back_is_void(tmp_path):
+    path = tmp_path / "store.sqlite"
+    first = Store(path)
+    assert first.claim(["a"], 1) == ["a"]
+    first._base.execute("PRAGMA query_only = 1")  # as on a full disk
+    first.close()
+    with Store(path) as second:
+        assert second.claim(["a"], 1) == ["a"]
+
+
 def test_damaged_and_foreign_files(tmp_path):
     garbage = tmp_path / "garbage.sqlite"
     garbage.write_bytes(b"no database at all" * 100)
@@ -476,6 +540,7 @@ def test_a_row_is_written_whole_or_not_at_all(tmp_path):
         ("seeds = 1", "compute must be one of population"),
         ('compute = "magic"', "compute must be one of .*, got magic"),
         ('compute = "erm"', "setting alpha must be given"),
+        ('compute = "bayes"\n[settings]\nalpha = -1', "alpha must be a finite number > 0"),
         ('compute = "population"\n[settings]\nalpha = 1', "setting must be one of .*, got alpha"),
         ('compute = "population"\n[settings]\nsignal = -1', "signal must be a number >= 0"),
         ('compute = "population"\n[settings]\nactivation = "no"', "activation must be one of"),
@@ -516,5 +581,18 @@ def test_points_and_seeds():
     assert plain == same  # a default that is written down is the same point
     whole, real = (Sweep("bayes", settings={"alpha": alpha}, seeds=[4]) for alpha in (1, 1.0))
     assert whole.expand()[0].key == real.expand()[0].key
+    for one, other in (
+        ({"bias": 1}, {"bias": 1.0}),
+        ({"start": [[1, 0], [0, 1]]}, {"start": [[1.0, 0.0], [0.0, 1.0]]}),
+    ):
+        keys = {
+            Sweep("flow", settings={"activation": "erf", "bias": 0.5} | item).expand()[0].key
+            for item in (one, other)
+        }
+        assert len(keys) == 1
+    (long,) = Sweep("population", settings={"length": "poisson(12.345678)"}).expand()
+    assert long.settings["length"] == "poisson(12.345678)"
+    with pytest.raises(ValueError, match=r"seeds must be numbers below 2\^63"):
+        Sweep("flow", seeds=[2**63]).expand()
     with pytest.raises(ValueError, match="seeds must be a number or a list of seeds"):
         Sweep("flow", seeds=[]).expand()

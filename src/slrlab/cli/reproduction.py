@@ -112,6 +112,8 @@ def reproduce(
     """
     from slrlab.figures.report import reproduce_all
 
+    if full and profile not in ("", "full"):
+        raise ValueError(f"profile must be left out with --full, got {profile}")
     with progress() as report:
         paths, holds = reproduce_all(
             out, profile=profile or ("full" if full else "quick"), report=report

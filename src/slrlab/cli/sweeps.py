@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from slrlab._result import plain
 from slrlab.cli.console import (
     print_json,
     print_lines,
@@ -66,8 +67,6 @@ def sweep(
     from slrlab.experiments.sweeps.run import run_sweep
 
     count = None if workers is None else whole(workers, "workers", low=1)
-    if count is not None and cluster is not None:
-        raise ValueError(f"workers must be left out with --cluster, got {workers}")
     wanted = read_sweep(file)
     with progress() as report:
         found = run_sweep(
@@ -82,10 +81,12 @@ def sweep(
         print_json(found.to_dict())
     else:
         print_lines([store])
-    if found.failed:
+    if found.failed or found.failed_before:
         told = list(found.problems[:_TOLD])
         if found.failed > _TOLD:
             told.append(f"{found.failed - _TOLD} more points failed; see slrlab results")
+        if found.failed_before:
+            told.append(f"{found.failed_before} points failed before; --retry-failed tries again")
         print_problems(told)
         raise typer.Exit(1)
 
@@ -134,7 +135,7 @@ def results(
         written.append(plot)
     if as_json:
         rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
-        print_json({"rows": rows, "files": [str(path) for path in written]})
+        print_json({"rows": plain(rows), "files": [str(path) for path in written]})
     elif written:
         print_lines(written)
     else:
@@ -149,8 +150,10 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _parquet(frame: pd.DataFrame, path: Path) -> None:
+    kinds = {name: frame[name].dropna().map(type).nunique() for name in frame.columns}
+    mixed = [name for name, count in kinds.items() if count > 1]  # a column has one type
     try:
-        frame.to_parquet(path, index=False)
+        frame.astype(dict.fromkeys(mixed, str)).to_parquet(path, index=False)
     except ImportError:
         raise ValueError(
             "parquet must be left out without the extra parquet (pip install 'slrlab[parquet]'), "

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import os
+import signal
 import sys
 import threading
 import time
@@ -30,6 +31,7 @@ _THREADS = (
     "MKL_NUM_THREADS",
     "NUMBA_NUM_THREADS",
 )
+_SHARE = 0.8  # of a worker's memory for its call; Dask ends a worker that takes all
 _LOOK = 2.0  # seconds between looks at who works on a cluster
 _DEATHS = 2  # of a worker with nothing else to do, after which a call is given up
 
@@ -62,6 +64,9 @@ class Executor(Protocol):
     def finished(self, timeout: float) -> list[Finished]:
         """Return what has ended; wait for it, but not longer than ``timeout`` seconds."""
 
+    def drop(self) -> list[Hashable]:
+        """Forget the calls that have not started; return their tags."""
+
     def close(self) -> None:
         """End at once: what runs is abandoned."""
 
@@ -87,12 +92,17 @@ class InProcess:
         except Exception as error:
             return [Finished(tag, error=error)]
 
+    def drop(self) -> list[Hashable]:
+        dropped = [tag for tag, *_ in self._calls]
+        self._calls.clear()
+        return dropped
+
     def close(self) -> None:
         self._calls.clear()
 
 
 @contextmanager
-def _single_threaded_children() -> Iterator[None]:
+def single_threaded_children() -> Iterator[None]:
     """Let each worker process use one thread of linear algebra: cores are shared by processes."""
     before = {name: os.environ.get(name) for name in _THREADS}
     os.environ.update(dict.fromkeys(_THREADS, "1"))
@@ -106,8 +116,12 @@ def _single_threaded_children() -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _follow_parent(parent: int) -> None:
-    """Let a worker end with the process that started it, even one that was killed."""
+def follow_parent(parent: int) -> None:
+    """Let a worker end with the process that started it, even one that was killed.
+
+    An interrupt from the terminal is the business of that process alone.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -120,114 +134,115 @@ def _follow_parent(parent: int) -> None:
 class Processes:
     """Runs calls in processes of this machine, each with one thread.
 
-    When a worker dies, all calls that may have been running are suspected of it. They run again one
-    at a time, the rest is held back until it is known who kills the workers.
+    Every process has one call at a time, so that its death costs that call and no other. The call
+    is started again; one that kills its worker twice comes back as an error.
     """
 
     own_memory = None
 
     def __init__(self, workers: int) -> None:
         self.slots = workers
-        self._pool = self._start()
-        self._running: dict[Future[Any], Hashable] = {}
+        self._pools = [_start_pool() for _ in range(workers)]
+        self._running: dict[Future[Any], tuple[Hashable, int]] = {}
         self._calls: dict[Hashable, tuple[Callable[..., Any], tuple[Any, ...]]] = {}
-        self._suspects: deque[Hashable] = deque()
-        self._held: deque[Hashable] = deque()
+        self._queue: deque[Hashable] = deque()
         self._deaths: dict[Hashable, int] = {}
-
-    def _start(self) -> ProcessPoolExecutor:
-        context = get_context("spawn")
-        given = (os.getpid(),)
-        return ProcessPoolExecutor(
-            self.slots, mp_context=context, initializer=_follow_parent, initargs=given
-        )
+        self._in_vain = 0
 
     def submit(self, tag: Hashable, function: Callable[..., Any], *given: Any) -> None:
         self._calls[tag] = (function, given)
-        if self._suspects or self._held:
-            self._held.append(tag)
-        else:
-            self._go(tag)
+        self._queue.append(tag)
+        self._fill()
 
-    def _go(self, tag: Hashable) -> None:
-        function, given = self._calls[tag]
-        with _single_threaded_children():  # workers start when calls arrive
-            try:
-                self._running[self._pool.submit(function, *given)] = tag
-            except BrokenProcessPool:
-                if self._running:  # what has ended with the pool is sorted out first
-                    self._held.appendleft(tag)
-                    return
-                self._renew()
-                self._running[self._pool.submit(function, *given)] = tag
+    def _fill(self) -> None:
+        """Give calls to idle workers."""
+        busy = {slot for _, slot in self._running.values()}
+        idle = (slot for slot in range(self.slots) if slot not in busy)
+        with single_threaded_children():  # a worker starts with its first call
+            for slot in idle:
+                if not self._queue:
+                    break
+                tag = self._queue.popleft()
+                function, given = self._calls[tag]
+                try:
+                    future = self._pools[slot].submit(function, *given)
+                except BrokenProcessPool:  # it died with nothing to do
+                    self._renew(slot)
+                    future = self._pools[slot].submit(function, *given)
+                self._running[future] = tag, slot
 
     def finished(self, timeout: float) -> list[Finished]:
-        if not self._running and self._suspects:
-            self._go(self._suspects[0])
-        elif not self._running:
-            held, self._held = self._held, deque()
-            for tag in held:
-                self._go(tag)
         ended, _ = wait(self._running, timeout, FIRST_COMPLETED)
-        if any(isinstance(future.exception(), BrokenProcessPool) for future in ended):
-            return self._mourn()
-        return [self._finish(future) for future in ended]
-
-    def _finish(self, future: Future[Any]) -> Finished:
-        tag = self._running.pop(future)
-        self._forget(tag)
-        error = future.exception()
-        return Finished(tag, None if error else future.result(), error)
-
-    def _mourn(self) -> list[Finished]:
-        """Start anew after the death of a worker; what has a result keeps it."""
-        wait(self._running, 5.0)  # the pool breaks all its futures
-        whole = [
-            future
-            for future in self._running
-            if future.done() and not isinstance(future.exception(), BrokenProcessPool)
-        ]
-        found = [self._finish(future) for future in whole]
-        victims = list(self._running.values())
-        self._running.clear()
-        self._renew()
-        if len(victims) == 1:
-            (tag,) = victims
-            self._deaths[tag] = self._deaths.get(tag, 0) + 1
-            if self._deaths[tag] >= _DEATHS:
-                self._forget(tag)
+        found = []
+        for future in ended:
+            tag, slot = self._running.pop(future)
+            error = future.exception()
+            if isinstance(error, BrokenProcessPool):
+                self._renew(slot)
+                if not self._mourn(tag):
+                    continue
                 error = ClusterError("its worker process died again and again")
-                return [*found, Finished(tag, error=error)]
-        # calls start in the order of submission: later ones were still in the queue
-        near = victims[: self.slots + 1]
-        self._suspects = deque([*near, *(tag for tag in self._suspects if tag not in near)])
-        self._held.extendleft(reversed(victims[self.slots + 1 :]))
+            else:
+                self._in_vain = -1  # workers do work
+            self._calls.pop(tag)
+            self._deaths.pop(tag, None)
+            found.append(Finished(tag, None if error else future.result(), error))
+        self._fill()
         return found
+
+    def _mourn(self, tag: Hashable) -> bool:
+        """Put the call of a dead worker back in front; return whether it is given up instead."""
+        self._deaths[tag] = self._deaths.get(tag, 0) + 1
+        if self._in_vain >= 0:
+            self._in_vain += 1
+            if self._in_vain > 2 * _DEATHS * self.slots:
+                raise ClusterError(
+                    "worker processes die before they compute anything; is there enough memory, "
+                    "and does the script have its if __name__ == '__main__'?"
+                )
+        if self._deaths[tag] < _DEATHS:
+            self._queue.appendleft(tag)
+            return False
+        return True
+
+    def drop(self) -> list[Hashable]:
+        """Forget the calls that have not started; return their tags."""
+        dropped = list(self._queue)
+        self._queue.clear()
+        for tag in dropped:
+            self._calls.pop(tag)
+        return dropped
 
     def abandon(self) -> None:
         """Forget all calls and go on with new workers."""
+        self.drop()
+        for _, slot in self._running.values():
+            self._renew(slot)
         self._running.clear()
         self._calls.clear()
-        self._suspects.clear()
-        self._held.clear()
         self._deaths.clear()
-        self._renew()
 
-    def _renew(self) -> None:
-        self.close()
-        self._pool = self._start()
-
-    def _forget(self, tag: Hashable) -> None:
-        self._calls.pop(tag, None)
-        self._deaths.pop(tag, None)
-        if tag in self._suspects:
-            self._suspects.remove(tag)
+    def _renew(self, slot: int) -> None:
+        _end_pool(self._pools[slot])
+        self._pools[slot] = _start_pool()
 
     def close(self) -> None:
-        workers = list((getattr(self._pool, "_processes", None) or {}).values())
-        self._pool.shutdown(wait=False, cancel_futures=True)
-        for worker in workers:
-            worker.terminate()
+        for pool in self._pools:
+            _end_pool(pool)
+
+
+def _start_pool() -> ProcessPoolExecutor:
+    context = get_context("spawn")
+    return ProcessPoolExecutor(
+        1, mp_context=context, initializer=follow_parent, initargs=(os.getpid(),)
+    )
+
+
+def _end_pool(pool: ProcessPoolExecutor) -> None:
+    workers = list((getattr(pool, "_processes", None) or {}).values())
+    pool.shutdown(wait=False, cancel_futures=True)
+    for worker in workers:
+        worker.terminate()
 
 
 _turn = threading.Lock()
@@ -274,22 +289,28 @@ class Cluster:
         self._address = address
         self._running: dict[Any, Hashable] = {}
         self._seen = -math.inf
-        self._look()
+        self.workers, self._limit = 0, sys.maxsize
+        try:
+            self._look()
+        except ClusterError:
+            self.close()
+            raise
 
     def _look(self) -> None:
         """Ask now and then which workers there are."""
         if time.monotonic() - self._seen < _LOOK:
             return
         with self._connected():
-            workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
-        limits = [int(worker["memory_limit"]) for worker in workers if worker["memory_limit"]]
-        self._workers, self._limit = len(workers), min(limits, default=sys.maxsize)
+            found = self._client.scheduler_info(n_workers=-1).get("workers", {})
+        limits = [int(worker["memory_limit"] or sys.maxsize) for worker in found.values()]
+        self.workers = len(found)
+        self._limit = int(_SHARE * min(limits, default=sys.maxsize)) if found else self._limit
         self._seen = time.monotonic()
 
     @property
     def slots(self) -> int:
         self._look()
-        return max(1, self._workers)
+        return max(1, self.workers)
 
     @property
     def own_memory(self) -> int:
@@ -319,15 +340,21 @@ class Cluster:
                 future.release()
             return found
 
+    def drop(self) -> list[Hashable]:
+        return []  # the scheduler has them
+
     @contextmanager
     def _connected(self) -> Iterator[None]:
         """Turn the loss of the scheduler into one clear line."""
         from concurrent.futures import CancelledError
 
+        lost = ClusterError(f"lost the cluster at {self._address}")
+        if self._client.status != "running":
+            raise lost
         try:
             yield
         except (CancelledError, OSError) as error:
-            raise ClusterError(f"lost the cluster at {self._address}") from error
+            raise lost from error
 
     def close(self) -> None:
         with suppress(Exception):  # the scheduler may be gone

@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 from slrlab._result import Report as Report
 from slrlab.experiments.executors import Executor, InProcess, Processes
 from slrlab.experiments.memo import remembered
-from slrlab.simulation.machine import cores
+from slrlab.simulation.machine import allowed_memory, cores
 
 Item = TypeVar("Item")
 Value = TypeVar("Value")
@@ -24,29 +24,36 @@ def parallel_map(
     label: str = "",
     report: Report | None = None,
     workers: int | None = None,
+    size: float = 0.0,
 ) -> list[Value]:
     """Return ``[function(item) for item in items]``, computed by several processes.
 
     ``report(done, total, label)`` is called as results arrive. ``workers`` is the number of cores,
-    or what the environment variable ``SLRLAB_WORKERS`` says. With one worker, or one item,
-    everything runs in this process. Inside `slrlab.experiments.memo.remember` what was computed
-    before is not computed again. An error in one item cancels the rest and is raised; the death
-    of a worker does not.
+    or what the environment variable ``SLRLAB_WORKERS`` says, but no more than the memory allows if
+    an item takes up to ``size`` bytes. With one worker, or one item, everything runs in this
+    process. Inside `slrlab.experiments.memo.remember` what was computed before is not computed
+    again. After an error in one item no other is started; those under way are finished and kept
+    before it is raised. The death of a worker is no error.
     """
     tell = report or (lambda done, total, text: None)
     memo = remembered()
     found: dict[Any, Value] = {} if memo is None else dict(memo.known(function, items))
     missing = [place for place in range(len(items)) if place not in found]
     tell(len(found), len(items), label)
-    count = min(workers or default_workers(), len(missing))
-    executor, kept = _executor(count)
+    most = max(1, int(allowed_memory() / size)) if size else len(missing)
+    executor, kept = _executor(min(workers or default_workers(), most, len(missing)))
+    error: BaseException | None = None
     try:
         for place in missing:
             executor.submit(place, function, items[place])
-        while len(found) < len(items):
+        waiting: set[Any] = set(missing)
+        while waiting:
             for ended in executor.finished(timeout=60.0):
+                waiting.discard(ended.tag)
                 if ended.error is not None:
-                    raise ended.error
+                    error = error or ended.error
+                    waiting.difference_update(executor.drop())
+                    continue
                 found[ended.tag] = ended.value
                 if memo is not None:
                     memo.keep(function, items[cast(int, ended.tag)], ended.value)
@@ -58,6 +65,8 @@ def parallel_map(
     finally:
         if not kept:
             executor.close()
+    if error is not None:
+        raise error
     return [found[place] for place in range(len(items))]
 
 

@@ -6,11 +6,13 @@ that reach a kernel at the same time all compile it; one that runs ahead of them
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing import get_context
 from typing import Any
 
+from slrlab.experiments.executors import follow_parent, single_threaded_children
 from slrlab.experiments.flows import compare_descent, compare_sgd
 from slrlab.model.lengths import LengthLaw
 from slrlab.model.tasks import SpikedSLR
@@ -32,11 +34,17 @@ def compile_kernels() -> None:
     compare_sgd(task, "softmax", rate=0.05, **options)
 
 
+def _compile(parent: int) -> None:
+    follow_parent(parent)
+    compile_kernels()
+
+
 @contextmanager
 def compiling() -> Iterator[None]:
     """Compile in a process of its own during a ``with`` block."""
-    process = get_context("spawn").Process(target=compile_kernels, daemon=True)
-    process.start()
+    process = get_context("spawn").Process(target=_compile, args=(os.getpid(),), daemon=True)
+    with single_threaded_children():
+        process.start()
     try:
         yield
     finally:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 TITLE = "Theory against simulated training: ten settings, two dimensions"
 DIMS = {"toy": (40, 80), "quick": (150, 600), "full": (400, 1600)}
-SEEDS = {"toy": 4, "quick": 10, "full": 40}
+SEEDS = {"toy": 4, "quick": 8, "full": 40}
 TOLERANCE = {"toy": 2e-3, "quick": 1e-3, "full": 3e-4}
 LABELS = {
     "m_k": "$m_k$",

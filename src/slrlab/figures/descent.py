@@ -20,7 +20,7 @@ TITLE = "Order parameters under descent in D dimensions against the flow in four
 # k and v on (k*, v*, two free directions), off M: every overlap moves
 START = ((0.5, 0.3, 0.3, 0.0), (0.1, 0.2, 0.1, 0.2))
 SIGNAL, LENGTH = 2.0, 3
-DIM = {"toy": 60, "quick": 400, "full": 2000}
+DIM = {"toy": 60, "quick": 300, "full": 2000}
 TIME = {"toy": 1.0, "quick": 8.0, "full": 8.0}
 SEEDS = 4  # of online SGD, which fluctuates
 _MARKS = 17  # times with a marker

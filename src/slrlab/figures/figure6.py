@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 TITLE = "Theory against training over the ridges, spiked-SLR, signal 2, length 3, alpha 2"
 SIGNAL, LENGTH, ALPHA = 2.0, 3, 2.0
 ACTIVATIONS = ("softmax", "linear")
-POINTS = {"toy": 3, "quick": 6, "full": 17}
+POINTS = {"toy": 3, "quick": 5, "full": 17}
 TOLERANCE = {"toy": 2e-2, "quick": 1e-2, "full": 2e-3}
 DIM = {"toy": 40, "quick": 300, "full": 2000}
 SEEDS = {"toy": 2, "quick": 3, "full": 6}

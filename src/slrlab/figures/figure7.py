@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 TITLE = "Informed against random start, spiked-SLR, signal 2, lengths 2 and 5, best ridge"
 SIGNAL, LENGTHS, RANGE = 2.0, (2, 5), (1.0, 16.0)
 ACTIVATIONS = ("softmax", "linear")
-POINTS = {"toy": 2, "quick": 4, "full": 9}
+POINTS = {"toy": 2, "quick": 3, "full": 9}
 TOLERANCE = {"toy": 1e-2, "quick": 3e-3, "full": 5e-4}
 SIZE = {"toy": 60, "quick": 700, "full": 10_000}  # √(ND)
 SEEDS = {"toy": 2, "quick": 4, "full": 4}

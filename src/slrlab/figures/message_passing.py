@@ -9,6 +9,8 @@ from slrlab.experiments.amp import compare_amp
 from slrlab.experiments.parallel import Report, parallel_map
 from slrlab.figures.style import house_style
 from slrlab.model.tasks import make_task
+from slrlab.simulation.dataset import token_bytes
+from slrlab.simulation.erm import samples_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,7 +28,7 @@ PANELS = (
 DIM = {"toy": 80, "quick": 700, "full": 4000}
 SEEDS = {"toy": 2, "quick": 4, "full": 8}
 STEPS = {"toy": 4, "quick": 20, "full": 20}
-CURVES = {
+_CURVES = {
     "q_k": ("keys, $q_k$", "#0072B2", "o"),
     "q_v": ("values, $q_v$", "#D55E00", "s"),
     "risk": ("test risk", "#009E73", "^"),
@@ -39,11 +41,16 @@ def compute(profile: str = "quick", report: Report | None = None) -> pd.DataFram
     """Return one row for each setting and iteration."""
     import pandas as pd
 
-    size = (DIM[profile], SEEDS[profile], STEPS[profile])
-    runs = [(panel, *size) for panel in (PANELS[::2] if profile == "toy" else PANELS)]
-    return pd.concat(
-        parallel_map(_compared, runs, label="message passing", report=report), ignore_index=True
-    )
+    dim = DIM[profile]
+    panels = PANELS[::2] if profile == "toy" else PANELS
+    runs = [(panel, dim, SEEDS[profile], STEPS[profile]) for panel in panels]
+    sizes = [
+        token_bytes(make_task(name, signal=signal, length=length), dim, samples_of(alpha, dim))
+        for name, signal, length, _, alpha in panels
+    ]
+    label, size = "message passing", 1.3 * max(sizes)
+    tables = parallel_map(_compared, runs, label=label, report=report, size=size)
+    return pd.concat(tables, ignore_index=True)
 
 
 def _compared(run: tuple[Panel, int, int, int]) -> pd.DataFrame:
@@ -93,7 +100,7 @@ def _title(row: pd.Series[Any]) -> str:
 
 
 def _panel(panel: Axes, part: pd.DataFrame) -> None:
-    for name, (label, colour, mark) in CURVES.items():
+    for name, (label, colour, mark) in _CURVES.items():
         panel.plot(part["iteration"], part[f"{name}_se"], color=colour)
         panel.errorbar(
             part["iteration"],

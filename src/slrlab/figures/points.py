@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from slrlab.experiments.comparison import Setting, order_risk
-from slrlab.experiments.parallel import Report, default_workers, parallel_map
+from slrlab.experiments.parallel import Report, parallel_map
 from slrlab.model.tasks import make_task
 from slrlab.simulation.dataset import token_bytes
 from slrlab.simulation.erm import samples_of, simulate_erm
-from slrlab.simulation.machine import allowed_memory
 from slrlab.theory.population import minimal_risk
 
 if TYPE_CHECKING:
@@ -41,9 +40,8 @@ def simulated_rows(
         token_bytes(setting.make_task(), dim, samples_of(setting.alpha, dim))
         for setting, dim, *_ in points
     ]
-    fitting = max(1, int(allowed_memory() / (1.3 * max(sizes))))
-    workers = min(fitting, default_workers())
-    return parallel_map(simulated_row, points, label=label, report=report, workers=workers)
+    size = 1.3 * max(sizes, default=0.0)
+    return parallel_map(simulated_row, points, label=label, report=report, size=size)
 
 
 def data_seed(setting: Setting) -> int:

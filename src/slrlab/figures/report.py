@@ -106,7 +106,7 @@ def _page(out: Path, profile: str, verdicts: list[Verdict], timings: dict[str, f
         f"{name} {version(name)}" for name in ("slrlab", "numpy", "scipy", "numba", "pandas")
     )
     spent = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in timings.items())
-    spent += f"; {sum(timings.values()) / 60.0:.1f} min in all"
+    spent += f"; {sum(timings.values()) / 60.0:.1f} min in this run"
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>slrlab: reproduction report</title><style>{_STYLE}</style></head><body>

@@ -21,7 +21,8 @@ from slrlab.model.tasks import Task, make_task
 Settings = Mapping[str, Any]
 TASK: dict[str, Any] = {"task": "spiked", "signal": 2.0, "length": 3, "noise": 0.0}
 ATTENTION: dict[str, Any] = {"activation": "softmax", "bias": None}
-_NUMBERS = {"alpha", "ridge_k", "ridge_v", "tolerance", "size", "time"}
+_POSITIVE = {"alpha", "tolerance", "size", "time"}
+_NOT_NEGATIVE = {"ridge_k", "ridge_v"}
 _COUNTS = {"dim", "test_samples"}
 
 
@@ -60,7 +61,7 @@ class Computation:
         Raises
         ------
         ValueError
-            If a setting is unknown or missing, or the task or the activation is no such thing.
+            If a setting is unknown, missing or out of range.
         """
         for name in settings:
             _checks.choice(name, "setting", self.accepted)
@@ -74,9 +75,12 @@ class Computation:
         whole["length"] = str(task.length)
         if self.attends:
             make_activation(whole["activation"], bias=whole["bias"])
+        whole = {name: _floats(value, name) for name, value in whole.items()}
         given = {name for name, value in whole.items() if value is not None}
-        for name in _NUMBERS & given:  # 1 and 1.0 are one setting
-            whole[name] = _checks.finite(whole[name], name)
+        for name in _POSITIVE & given:
+            whole[name] = _checks.positive(whole[name], name)
+        for name in _NOT_NEGATIVE & given:
+            whole[name] = _checks.non_negative(whole[name], name)
         for name in _COUNTS & given:
             whole[name] = _checks.integer(whole[name], name, low=0)
         self.memory(task, whole)
@@ -91,6 +95,13 @@ class Computation:
             given["seed"] = seed
         found: Result = _imported(self.function)(task_of(settings), **given, **self.fixed)
         return found
+
+
+def _floats(value: Any, name: str) -> Any:
+    """Turn whole numbers into floats, in lists too: 1 and 1.0 are one setting."""
+    if isinstance(value, list | tuple):
+        return [_floats(item, name) for item in value]
+    return float(value) if type(value) is int and name not in _COUNTS else value
 
 
 def task_of(settings: Settings) -> Task:

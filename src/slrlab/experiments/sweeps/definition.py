@@ -109,6 +109,8 @@ class Sweep:
         computation = COMPUTATIONS[self.compute]
         if isinstance(self.seeds, Sequence):
             seeds = [_checks.integer(seed, "seeds", low=0) for seed in self.seeds]
+            if max(seeds, default=0) >= 2**63:
+                raise ValueError(f"seeds must be numbers below 2^63, got {max(seeds)}")
         else:
             seeds = list(range(_checks.integer(self.seeds, "seeds")))
         if not seeds:

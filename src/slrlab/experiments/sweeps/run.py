@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import platform
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from slrlab import _checks
 from slrlab._errors import StoreError, TooLargeError
 from slrlab._result import Report as Report
 from slrlab._result import Result, Status
@@ -37,7 +39,7 @@ class SweepSummary(Result):
     Attributes
     ----------
     status
-        ``converged``, or ``not converged`` if a point failed.
+        ``converged``, or ``not converged`` if a point failed, now or before.
     points
         Number of points of the sweep.
     computed
@@ -45,6 +47,8 @@ class SweepSummary(Result):
     failed
         Those computed by this call of which no usable number came out. They are rows of the store
         too, but for points whose worker died again and again or ran out of memory.
+    failed_before
+        Those that failed in an earlier call and were not tried again.
     seconds
         Wall time.
     problems
@@ -56,6 +60,7 @@ class SweepSummary(Result):
     points: int
     computed: int
     failed: int
+    failed_before: int
     seconds: float
     problems: tuple[str, ...]
     store: str
@@ -83,25 +88,30 @@ def run_sweep(
     cluster
         Address of a Dask scheduler, such as ``tcp://127.0.0.1:8786``, instead of processes.
     retry_failed
-        Compute points again that failed before.
+        Compute points again whose status is ``failed``.
     report
         Called as ``report(done, total, label)`` as points finish.
 
     Raises
     ------
     ValueError
-        If a setting of the sweep is wrong; nothing is computed then.
+        If a setting of the sweep or the number of workers is wrong; nothing is computed then.
     StoreError
         If the store is damaged or cannot be written; what was committed stays.
     ClusterError
         If no cluster answers.
     """
     start = time.perf_counter()
+    if workers is not None:
+        _checks.integer(workers, "workers")
+        if cluster is not None:
+            raise ValueError(f"workers must be left out with a cluster, got {workers}")
     points = {point.key: point for point in sweep.expand()}
     with Store(store) as base, Heartbeat(base):
         retry_before = now() if retry_failed else ""
         done = base.done(points, retry_before=retry_before)
         missing = [key for key in points if key not in done]
+        before = base.failed(done)
         run = _Run(points, base, retry_before, report)
         if missing:
             count = workers if workers is not None else default_workers()
@@ -117,10 +127,11 @@ def run_sweep(
             finally:
                 executor.close()
     return SweepSummary(
-        status=Status.NOT_CONVERGED if run.failed else Status.CONVERGED,
+        status=Status.NOT_CONVERGED if run.failed or before else Status.CONVERGED,
         points=len(points),
         computed=run.computed,
         failed=run.failed,
+        failed_before=len(before),
         seconds=time.perf_counter() - start,
         problems=tuple(run.problems),
         store=str(store),
@@ -141,6 +152,8 @@ class _Run:
         self.failed = 0
         self.problems: list[str] = []
         self._room = 0
+        self._in_vain = 0  # points looked at since one could be taken
+        self._idle = False  # a cluster without workers
         self._broken: StoreError | None = None
         self._running: set[str] = set()
 
@@ -155,8 +168,9 @@ class _Run:
         while self._running or (waiting and self._broken is None):
             waiting = self._start(waiting, sizes, executor)
             self._tell(len(waiting))
-            if not self._running:
-                time.sleep(_WAIT)
+            if waiting and not self._running and self._in_vain >= len(waiting):
+                time.sleep(_WAIT)  # all that is left is under way elsewhere, or has no room
+                self._in_vain = 0
             for ended in executor.finished(timeout=1.0):
                 self._commit(ended)
                 self._tell(len(waiting))
@@ -166,6 +180,7 @@ class _Run:
     def _start(self, waiting: list[str], sizes: Mapping[str, int], executor: Executor) -> list[str]:
         """Start what there is room for; return what still waits."""
         free = _AHEAD * executor.slots - len(self._running)
+        self._idle = isinstance(executor, Cluster) and executor.workers == 0
         if free <= 0 or self._broken is not None:
             return waiting
         shared = sizes if executor.own_memory is None else {}
@@ -185,6 +200,7 @@ class _Run:
         if len(taken) < len(chosen):  # others have finished the rest, or are computing it
             gone |= self.store.done(waiting, retry_before=self.retry_before)
         busy = [key for key in chosen if key not in gone]
+        self._in_vain = 0 if taken else self._in_vain + len(busy)
         return [key for key in waiting if key not in gone and key not in busy] + busy
 
     def _submit(self, key: str, size: int, executor: Executor) -> None:
@@ -202,7 +218,7 @@ class _Run:
             point = self.points[key]
             size = point.computation.memory(task_of(point.settings), point.settings)
             if size:
-                found[key] = size
+                found[key] = min(size, sys.maxsize)
         return found
 
     def _fitting(self, waiting: Sequence[str], free: int, sizes: Mapping[str, int]) -> list[str]:
@@ -210,7 +226,8 @@ class _Run:
         if not sizes:
             return list(waiting[:free])
         used = self.store.held()
-        if used == 0:  # nothing of ours is in it: what is free now may be planned with
+        if used == 0 or not self._room:
+            # without sweeps in it what is free is exact; with them it is less than there is
             self._room = allowed_memory()
         chosen: list[str] = []
         for key in waiting:
@@ -255,6 +272,8 @@ class _Run:
             return
         total = len(self.points)
         label = f"{self.failed} failed" if self.failed else "sweep"
+        if self._idle:
+            label = "no workers yet"
         self.report(total - waiting - len(self._running), total, label)
 
 

@@ -26,12 +26,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slrlab._errors import StoreError
+from slrlab._result import plain
 
 if TYPE_CHECKING:
     import pandas as pd
 
 VERSION = 2  # 1 had leases without memory
 _STALE = 60.0  # seconds without a sign of life after which a lease is void
+_OPEN: set[str] = set()  # owners of leases in this process
 _SPARE = 2**20  # bytes kept free on the disk for what is finished when it is full
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS points(
@@ -92,6 +94,7 @@ class Store:
             self._base = sqlite3.connect(self.path, timeout=60.0, isolation_level=None)
             self._prepare()
         self._spare: ExitStack | None = None
+        _OPEN.add(self.owner)
 
     def _prepare(self) -> None:
         """Make the tables of a new file, or check those of an old one."""
@@ -129,7 +132,8 @@ class Store:
 
     def close(self) -> None:
         """Give back all leases of this process and close the file."""
-        with suppress(sqlite3.Error):  # on a full disk they end with this process
+        _OPEN.discard(self.owner)
+        with suppress(sqlite3.Error):  # on a full disk they are void all the same
             self._base.execute("DELETE FROM leases WHERE owner = ?", (self.owner,))
         self._base.close()
         self.use_spare()
@@ -180,6 +184,13 @@ class Store:
         query = "SELECT key FROM points WHERE NOT (status = 'failed' AND finished < ?)"
         with self._guarded("read"):
             return wanted & {key for (key,) in self._base.execute(query, (retry_before,))}
+
+    def failed(self, keys: Iterable[str]) -> set[str]:
+        """Return which of these points have failed."""
+        wanted = set(keys)
+        with self._guarded("read"):
+            found = self._base.execute("SELECT key FROM points WHERE status = 'failed'")
+            return wanted & {key for (key,) in found}
 
     def held(self) -> int:
         """Return the bytes that points under way on this machine need, of this and other sweeps."""
@@ -253,7 +264,7 @@ class Store:
         values = (
             row.key,
             row.compute,
-            json.dumps(row.settings, sort_keys=True),
+            json.dumps(plain(row.settings), sort_keys=True),
             row.seed,
             row.value,
             row.error,
@@ -295,7 +306,8 @@ class Store:
         for compute, settings, *rest in found:
             names = ("seed", "value", "error", "status", "message", "seconds", "versions")
             own = dict(zip((*names, "finished", "key"), rest, strict=True))
-            rows.append({"compute": compute} | json.loads(settings) | own)
+            given = {name: _number(value) for name, value in json.loads(settings).items()}
+            rows.append({"compute": compute} | given | own)
         frame = pd.DataFrame(rows)
         for name, text in (where or {}).items():
             if name not in frame.columns:
@@ -339,6 +351,11 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
+def _number(value: Any) -> Any:
+    """Return infinities, which JSON holds as text, as numbers."""
+    return float(value) if value in ("inf", "-inf") else value
+
+
 def _equal(value: Any, text: str) -> bool:
     try:
         return float(value) == float(text)
@@ -349,6 +366,8 @@ def _equal(value: Any, text: str) -> bool:
 def _alive(owner: str, beat: float, now: float) -> bool:
     """Return whether the process behind a lease is there: known by its birth, or heard of."""
     host, pid, birth, _ = owner.rsplit(":", 3)
+    if host == socket.gethostname() and int(pid) == os.getpid() and birth == _birth(os.getpid()):
+        return owner in _OPEN
     if host == socket.gethostname() and birth != "unknown":
         return _birth(int(pid)) == birth
     return now - beat < _STALE
