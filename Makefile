@@ -17,7 +17,7 @@ $(VENV)/core: pyproject.toml
 	@touch $@
 
 $(VENV)/dev: $(VENV)/core
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -e '.[dev]'
 	@touch $@
 
 reproduce: $(VENV)/core ## reproduce the paper's results (quick profile) into one HTML report
