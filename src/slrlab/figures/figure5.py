@@ -22,7 +22,7 @@ TITLE = "Matched and mismatched minima of the risk against the signal, length 10
 LENGTH = 10
 ACTIVATIONS = ("softmax", "linear", "erf", "softplus")
 _SLOW = ("softmax", "softplus")  # tenths of a second for one risk of the max task
-_SLOWEST = 5.0  # signal from which on they take seconds
+_LAST = {"softplus": 5.0}  # signal from which on it takes a quarter of a minute
 MIDDLE = 2.0  # where every activation has both minima
 ENDS = {"spiked": (0.1, 100.0), "max": (0.5, 8.0)}
 STEPS = {"toy": (2, 1), "quick": (6, 4), "full": (16, 8)}  # on either side of the middle
@@ -61,7 +61,7 @@ def _signals(task: str, activation: str, end: float, profile: str) -> tuple[floa
     count = STEPS[profile][task == "max"]
     signals = np.geomspace(MIDDLE, end, count + 1).tolist()
     if slow and profile == "quick":
-        signals = [nu for nu in signals[::2] if nu < _SLOWEST]
+        signals = [nu for nu in signals[::2] if nu < _LAST.get(activation, np.inf)]
     return tuple(signals)
 
 
