@@ -352,6 +352,19 @@ def test_big_simulations_wait_for_each_other(tmp_path, monkeypatch):
         assert other.claim(["its own"], 1, sizes={"its own": size}) == ["its own"]
         run_sweep(sweep, tmp_path / "three.sqlite", workers=1)
     assert max(together) == 2
+    # without room it waits, and does not turn in circles
+    naps = []
+    monkeypatch.setattr(run, "allowed_memory", lambda: size)
+    with Store(tmp_path / "four.sqlite") as other:
+        assert other.claim(["its own"], 1, sizes={"its own": size}) == ["its own"]
+
+        def nap(seconds):
+            naps.append(seconds)
+            other.release(["its own"])
+
+        monkeypatch.setattr(run.time, "sleep", nap)
+        assert run_sweep(sweep, tmp_path / "four.sqlite", workers=1).computed == 6
+    assert len(naps) == 1
 
 
 def test_two_sweeps_share_the_memory(tmp_path):

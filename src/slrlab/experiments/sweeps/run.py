@@ -200,7 +200,8 @@ class _Run:
         if len(taken) < len(chosen):  # others have finished the rest, or are computing it
             gone |= self.store.done(waiting, retry_before=self.retry_before)
         busy = [key for key in chosen if key not in gone]
-        self._in_vain = 0 if taken else self._in_vain + len(busy)
+        tried = busy if chosen else waiting  # nothing chosen: there is no room for any of them
+        self._in_vain = 0 if taken else self._in_vain + len(tried)
         return [key for key in waiting if key not in gone and key not in busy] + busy
 
     def _submit(self, key: str, size: int, executor: Executor) -> None:
