@@ -36,7 +36,7 @@ class RateFit(Result):
         return abs(self.fitted - self.predicted) / abs(self.predicted)
 
 
-def linear_rate(length: LengthLaw, *, low: float = 1e3, high: float = 1e5) -> list[RateFit]:
+def linear_rate(length: LengthLaw, *, low: float = 1e3, high: float = 1e4) -> list[RateFit]:
     """Fit ``E = C ν^{−p}`` to linear attention on spiked-SLR; predicted ``p = 1``, ``C = L̄``.
 
     A term ``d/ν`` takes up the next order.
