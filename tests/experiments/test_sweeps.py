@@ -121,6 +121,21 @@ def test_kill_the_main_process(sweep_file, undisturbed, tmp_path):
             os.kill(worker, 0)
 
 
+def test_an_interrupt_is_one_line(sweep_file, undisturbed, tmp_path):
+    path = tmp_path / "store.sqlite"
+    line = command(sweep_file, path, "--workers", "2")
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    process = subprocess.Popen(line, start_new_session=True, **pipes)
+    wait_for(path, 3, process)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the workers too
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (130, "")
+    assert err.splitlines()[-1] == "slrlab: interrupted"
+    assert "Traceback" not in err
+    subprocess.run(line, capture_output=True, check=True)
+    pd.testing.assert_frame_equal(rows(path), undisturbed)
+
+
 def test_kill_a_worker(sweep_file, undisturbed, tmp_path):
     path = tmp_path / "store.sqlite"
     process = subprocess.Popen(

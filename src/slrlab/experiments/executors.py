@@ -64,9 +64,6 @@ class Executor(Protocol):
     def finished(self, timeout: float) -> list[Finished]:
         """Return what has ended; wait for it, but not longer than ``timeout`` seconds."""
 
-    def drop(self) -> list[Hashable]:
-        """Forget the calls that have not started; return their tags."""
-
     def close(self) -> None:
         """End at once: what runs is abandoned."""
 
@@ -93,6 +90,7 @@ class InProcess:
             return [Finished(tag, error=error)]
 
     def drop(self) -> list[Hashable]:
+        """Forget the calls that have not started; return their tags."""
         dropped = [tag for tag, *_ in self._calls]
         self._calls.clear()
         return dropped
@@ -239,10 +237,10 @@ def _start_pool() -> ProcessPoolExecutor:
 
 
 def _end_pool(pool: ProcessPoolExecutor) -> None:
-    workers = list((getattr(pool, "_processes", None) or {}).values())
-    pool.shutdown(wait=False, cancel_futures=True)
-    for worker in workers:
+    """End a pool at once; its threads are waited for, else they complain when Python ends."""
+    for worker in list((getattr(pool, "_processes", None) or {}).values()):
         worker.terminate()
+    pool.shutdown(wait=True, cancel_futures=True)
 
 
 _turn = threading.Lock()
@@ -339,9 +337,6 @@ class Cluster:
                 found.append(Finished(self._running.pop(future), value, error))
                 future.release()
             return found
-
-    def drop(self) -> list[Hashable]:
-        return []  # the scheduler has them
 
     @contextmanager
     def _connected(self) -> Iterator[None]:

@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from typing import Any, TypeVar, cast
 
 from slrlab._result import Report as Report
-from slrlab.experiments.executors import Executor, InProcess, Processes
+from slrlab.experiments.executors import InProcess, Processes
 from slrlab.experiments.memo import remembered
 from slrlab.simulation.machine import allowed_memory, cores
 
@@ -92,7 +92,7 @@ def shared_workers() -> Iterator[None]:
         executor.close()
 
 
-def _executor(count: int) -> tuple[Executor, bool]:
+def _executor(count: int) -> tuple[InProcess | Processes, bool]:
     """Return where to compute, and whether it outlives the call."""
     shared = _shared.get()
     if count <= 1:

@@ -9,8 +9,7 @@ from slrlab.experiments.amp import compare_amp
 from slrlab.experiments.parallel import Report, parallel_map
 from slrlab.figures.style import house_style
 from slrlab.model.tasks import make_task
-from slrlab.simulation.dataset import token_bytes
-from slrlab.simulation.erm import samples_of
+from slrlab.simulation.erm import training_bytes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,10 +44,10 @@ def compute(profile: str = "quick", report: Report | None = None) -> pd.DataFram
     panels = PANELS[::2] if profile == "toy" else PANELS
     runs = [(panel, dim, SEEDS[profile], STEPS[profile]) for panel in panels]
     sizes = [
-        token_bytes(make_task(name, signal=signal, length=length), dim, samples_of(alpha, dim))
+        training_bytes(make_task(name, signal=signal, length=length), dim, alpha)
         for name, signal, length, _, alpha in panels
     ]
-    label, size = "message passing", 1.3 * max(sizes)
+    label, size = "message passing", max(sizes)
     tables = parallel_map(_compared, runs, label=label, report=report, size=size)
     return pd.concat(tables, ignore_index=True)
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from slrlab.experiments.comparison import Setting, order_risk
 from slrlab.experiments.parallel import Report, parallel_map
 from slrlab.model.tasks import make_task
-from slrlab.simulation.dataset import token_bytes
-from slrlab.simulation.erm import samples_of, simulate_erm
+from slrlab.simulation.erm import simulate_erm, training_bytes
 from slrlab.theory.population import minimal_risk
 
 if TYPE_CHECKING:
@@ -36,11 +35,8 @@ def simulated_rows(
     points: Sequence[Simulated], *, label: str, report: Report | None = None
 ) -> list[dict[str, Any]]:
     """Return `simulated_row` of each point, with no more processes than memory allows."""
-    sizes = [
-        token_bytes(setting.make_task(), dim, samples_of(setting.alpha, dim))
-        for setting, dim, *_ in points
-    ]
-    size = 1.3 * max(sizes, default=0.0)
+    sizes = [training_bytes(setting.make_task(), dim, setting.alpha) for setting, dim, *_ in points]
+    size = max(sizes, default=0)
     return parallel_map(simulated_row, points, label=label, report=report, size=size)
 
 

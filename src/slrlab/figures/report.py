@@ -5,12 +5,10 @@ from __future__ import annotations
 import base64
 import html
 import math
-import platform
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +18,7 @@ from slrlab import _checks
 from slrlab.experiments.claims import CLAIMS, Verdict, run_claims
 from slrlab.experiments.memo import remember
 from slrlab.experiments.parallel import Report, default_workers, parallel_map, shared_workers
+from slrlab.experiments.sweeps.run import versions
 from slrlab.experiments.warm_up import compiling
 from slrlab.figures import (
     FIGURES,
@@ -102,9 +101,7 @@ def _page(out: Path, profile: str, verdicts: list[Verdict], timings: dict[str, f
     pictures = "".join(_picture(out, name) for name in FIGURES)
     summary = "".join(_summary(verdict) for verdict in verdicts)
     details = "".join(_details(verdict) for verdict in verdicts)
-    packages = ", ".join(
-        f"{name} {version(name)}" for name in ("slrlab", "numpy", "scipy", "numba", "pandas")
-    )
+    packages = ", ".join(f"{name} {number}" for name, number in versions().items())
     spent = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in timings.items())
     spent += f"; {sum(timings.values()) / 60.0:.1f} min in this run"
     return f"""<!doctype html>
@@ -122,8 +119,8 @@ Duranthon, Marion, Boyer, Loureiro, Zdeborová, arXiv 2509.21936.</p>
 <h2>Settings</h2>{_all_settings(profile)}
 <h2>Every comparison</h2>{details}
 <h2>Versions and timings</h2>
-<p>{html.escape(packages)}, Python {platform.python_version()} on {sys.platform},
-{cores()} cores.</p><p>{html.escape(spent)}.</p></body></html>
+<p>{html.escape(packages)} on {sys.platform}, {cores()} cores.</p>
+<p>{html.escape(spent)}.</p></body></html>
 """
 
 
@@ -135,8 +132,11 @@ def _deviations(out: Path, verdicts: list[Verdict]) -> str:
     import pandas as pd
 
     rows = [
-        f"<tr><td>claim {verdict.name}</td><td>{html.escape(check.case)}</td>"
-        f"<td>{check.left:.8g} {html.escape(check.relation)} {check.right:.8g} fails</td></tr>"
+        _deviation(
+            f"claim {verdict.name}",
+            check.case,
+            f"{check.left:.8g} {check.relation} {check.right:.8g} fails",
+        )
         for verdict in verdicts
         for check in verdict.checks
         if not check.holds
@@ -148,11 +148,11 @@ def _deviations(out: Path, verdicts: list[Verdict]) -> str:
             rest = {str(status): int(n) for status, n in counts.items() if status not in _FINE}
             if rest:
                 told = ", ".join(f"{n} {status}" for status, n in rest.items())
-                rows.append(
-                    f"<tr><td>figure {name}</td><td>{html.escape(column)}</td>"
-                    f"<td>{told} of {int(counts.sum())} points</td></tr>"
-                )
-        rows += _against_training(name, frame)
+                words = f"{told} of {int(counts.sum())} points"
+                rows.append(_deviation(f"figure {name}", column, words))
+        compared = _against_training(frame)
+        if compared:
+            rows.append(_deviation(f"figure {name}", "training against theory", compared))
     if not rows:
         return "<p>None: every claim holds and every point reached its accuracy.</p>"
     words = (
@@ -168,23 +168,26 @@ def _deviations(out: Path, verdicts: list[Verdict]) -> str:
 _SIDES = {"risk": "error", "test_risk": "test_risk_error"}  # theory, as tables call it
 
 
-def _against_training(name: str, frame: pd.DataFrame) -> list[str]:
+def _deviation(where: str, what: str, words: str) -> str:
+    cells = (f"<td>{html.escape(text)}</td>" for text in (where, what, words))
+    return f"<tr>{''.join(cells)}</tr>"
+
+
+def _against_training(frame: pd.DataFrame) -> str:
     """Return how far simulated training is from the theory where that is to be trusted."""
     if "z" in frame.columns:
         z = frame["z"].abs()
-        text = f"largest |z| {z.max():.2f}, median {z.median():.2f}, of {len(z)} comparisons"
-        return [f"<tr><td>figure {name}</td><td>training against theory</td><td>{text}</td></tr>"]
+        return f"largest |z| {z.max():.2f}, median {z.median():.2f}, of {len(z)} comparisons"
     theory = next((side for side in _SIDES if side in frame.columns), None)
     if theory is None or "simulated_risk" not in frame.columns:
-        return []
+        return ""
     part = frame[frame["simulated_risk"].notna() & frame["status"].isin([*_FINE, "boundary"])]
     gap = part["simulated_risk"] - part[theory]
     z = (gap / np.hypot(part["simulated_error"], part[_SIDES[theory]])).abs()
-    text = (
+    return (
         f"largest difference of test risks {gap.abs().max():.3f} "
         f"(median {gap.abs().median():.4f}; median |z| {z.median():.2f}) of {len(part)} points"
     )
-    return [f"<tr><td>figure {name}</td><td>training against theory</td><td>{text}</td></tr>"]
 
 
 def _all_settings(profile: str) -> str:

@@ -19,7 +19,14 @@ from slrlab.model.activations import Activation, make_activation
 from slrlab.model.lengths import LengthLaw
 from slrlab.model.order_parameters import FullOrderParameters
 from slrlab.model.tasks import Task
-from slrlab.simulation.dataset import Report, Teacher, check_memory, draw_dataset, fresh_batches
+from slrlab.simulation.dataset import (
+    Report,
+    Teacher,
+    check_memory,
+    draw_dataset,
+    fresh_batches,
+    token_bytes,
+)
 from slrlab.simulation.objective import Weights, predict
 from slrlab.simulation.training import Trained, check_training, train
 
@@ -229,6 +236,11 @@ def simulate_erm(
 def samples_of(alpha: float, dim: int) -> int:
     """Return ``N = αD``, at least 1."""
     return max(1, round(_checks.positive(alpha, "alpha") * _checks.integer(dim, "dim", low=2)))
+
+
+def training_bytes(task: Task, dim: int, alpha: float, dtype: str = "float32") -> int:
+    """Return the memory that a training takes: its tokens, and some on top while they are drawn."""
+    return int(1.3 * token_bytes(task, dim, samples_of(alpha, dim), dtype))
 
 
 def trainable(activation: Activation | str) -> Activation:

@@ -124,12 +124,9 @@ def _defaults(function: str) -> dict[str, Any]:
 
 
 def _simulated_bytes(task: Task, settings: Settings) -> int:
-    from slrlab.simulation.dataset import token_bytes
-    from slrlab.simulation.erm import samples_of
+    from slrlab.simulation.erm import training_bytes
 
-    dim = _checks.integer(settings["dim"], "dim")
-    alpha = _checks.positive(settings["alpha"], "alpha")
-    return int(1.3 * token_bytes(task, dim, samples_of(alpha, dim), settings["dtype"]))
+    return training_bytes(task, settings["dim"], settings["alpha"], settings["dtype"])
 
 
 COMPUTATIONS: dict[str, Computation] = {
