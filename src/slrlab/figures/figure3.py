@@ -10,8 +10,8 @@ import numpy as np
 from slrlab.experiments.comparison import Setting
 from slrlab.experiments.learning_curve import LENGTH, SIGNALS, Place, best_trained, curve_task
 from slrlab.experiments.parallel import Report, parallel_map
-from slrlab.figures.points import Simulated, mark_unfinished, simulated_rows
-from slrlab.figures.style import MARKS, house_style
+from slrlab.figures.points import Simulated, simulated_rows
+from slrlab.figures.style import MARKS, house_style, mark_statuses
 from slrlab.theory.bayes_optimal import bayes_optimal, bayes_thresholds
 from slrlab.theory.erm import ErmTheory
 from slrlab.theory.population import minimal_risk
@@ -146,7 +146,7 @@ def _panel(panel: Axes, part: pd.DataFrame) -> None:
             capsize=2,
             label=f"{mark.label}, simulated training",
         )
-        mark_unfinished(panel, curve["alpha"], curve["simulated_risk"], curve["simulated_status"])
+        mark_statuses(panel, curve["alpha"], curve["simulated_risk"], curve["simulated_status"])
         panel.axhline(
             curve["population_risk"].iloc[0],
             color=mark.color,

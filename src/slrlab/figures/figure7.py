@@ -9,8 +9,8 @@ import numpy as np
 
 from slrlab.experiments.comparison import Setting
 from slrlab.experiments.parallel import Report, parallel_map
-from slrlab.figures.points import mark_unfinished, simulated_rows
-from slrlab.figures.style import MARKS, house_style
+from slrlab.figures.points import simulated_rows
+from slrlab.figures.style import MARKS, house_style, mark_statuses
 from slrlab.model.tasks import make_task
 from slrlab.simulation.erm import INITS
 from slrlab.theory.erm import optimal_ridge
@@ -119,6 +119,6 @@ def _panel(panel: Axes, part: pd.DataFrame) -> None:
                 label=f"{mark.label}, {init} start",
             )
             where = (shift * rows["alpha"], rows["simulated_risk"], rows["simulated_status"])
-            mark_unfinished(panel, *where)
+            mark_statuses(panel, *where)
     label = "best ridge at which the theory holds"
     panel.plot([], [], "x", color="0.4", markersize=5, label=label)

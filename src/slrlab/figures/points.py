@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from slrlab.experiments.comparison import Setting, order_risk
 from slrlab.experiments.parallel import Report, parallel_map
 from slrlab.model.tasks import make_task
 from slrlab.simulation.erm import simulate_erm, training_bytes
 from slrlab.theory.population import minimal_risk
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
 
 _KEPT = ("risk", "bayes_risk", "m_k", "m_v", "bias", "error", "status")
 _TRAINED = ("m_k", "m_v", "q_k", "q_v", "train_mse", "iterations")
@@ -43,13 +39,6 @@ def simulated_rows(
 def data_seed(setting: Setting) -> int:
     """Return the first seed of a setting: its own data, so that neighbours err independently."""
     return 100 * (zlib.crc32(repr(setting).encode()) % 1_000_000)
-
-
-def mark_unfinished(panel: Axes, x: pd.Series, y: pd.Series, status: pd.Series) -> None:
-    """Put a black dot on markers of which some trainings did not converge."""
-    short = (status != "sampled").to_numpy(dtype=bool)
-    if short.any():
-        panel.plot(x[short], y[short], ".", color="black", zorder=5, label="not all converged")
 
 
 def simulated_row(point: Simulated) -> dict[str, Any]:

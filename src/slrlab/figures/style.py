@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,33 @@ MARKS: dict[str, Mark] = {
     "erf": Mark("erf (best bias)", "#009E73", "^", (0, (3, 1, 1, 1))),
     "softplus": Mark("softplus, normalised", "#CC79A7", "D", (0, (1, 1))),
 }
+
+FINE_STATUSES = ("converged", "limit", "sampled")
+"""Statuses of points that need no mark."""
+
+_STATUS_MARKERS = {"boundary": "x", "unstable": "+", "inaccurate": ".", "not converged": "2"}
+
+
+def mark_statuses(axes: Axes, x: Any, y: Any, statuses: Any) -> None:
+    """Put a small black sign on each point whose status is not fine, with a legend entry for each.
+
+    Every figure whose table has a status calls this for the points it draws; the signs mean the
+    same in all figures. A status without a sign of its own (diverged, failed) gets a triangle.
+    """
+    points = list(zip(x, y, map(str, statuses), strict=True))
+    _, known = axes.get_legend_handles_labels()
+    for status in dict.fromkeys(text for *_, text in points if text not in FINE_STATUSES):
+        here = [(a, b) for a, b, text in points if text == status]
+        axes.plot(
+            *zip(*here, strict=True),
+            linestyle="none",
+            marker=_STATUS_MARKERS.get(status, "v"),
+            color="black",
+            markersize=5,
+            zorder=5,
+            label="_nolegend_" if status in known else status,
+        )
+
 
 _SETTINGS: dict[str, Any] = {
     "figure.dpi": 110,

@@ -8,8 +8,8 @@ import numpy as np
 
 from slrlab.experiments.comparison import Setting
 from slrlab.experiments.parallel import Report, parallel_map
-from slrlab.figures.points import mark_unfinished, simulated_rows
-from slrlab.figures.style import house_style
+from slrlab.figures.points import simulated_rows
+from slrlab.figures.style import house_style, mark_statuses
 from slrlab.model.tasks import make_task
 from slrlab.theory.erm import ridge_map
 
@@ -143,7 +143,7 @@ def _risks(panel: Axes, part: pd.DataFrame) -> None:
             label=f"trained, {init} start, {size}",
         )
         where = (shift * part["ridge_k"], part[f"{init}_risk"], part[f"{init}_status"])
-        mark_unfinished(panel, *where)
+        mark_statuses(panel, *where)
 
 
 def _warnings(panel: Axes, part: pd.DataFrame) -> None:
