@@ -1,14 +1,14 @@
 # slrlab needs only python3 (>= 3.11) and make; everything else is installed into .venv
 PYTHON ?= python3
-VENV := .venv
+VENV ?= .venv
 BIN := $(VENV)/bin
 OUT ?= results
 
 .DEFAULT_GOAL := help
-.PHONY: help reproduce test lint docs bench clean
+.PHONY: help reproduce test test-slow test-portable lint docs bench clean
 
 help: ## show this list
-	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
 $(VENV)/core: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "slrlab needs Python 3.11 or newer"; exit 1; }
@@ -24,8 +24,18 @@ reproduce: $(VENV)/core ## reproduce the paper's results (quick profile) into on
 	$(BIN)/slrlab reproduce --out $(OUT)
 
 # a process for each core; inside it threads wait asleep, else they take the cores from each other
-test: $(VENV)/dev ## run the tests
-	OMP_WAIT_POLICY=passive OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
+test test-slow test-portable: export OMP_WAIT_POLICY := passive
+test test-slow test-portable: export OPENBLAS_NUM_THREADS := 1
+PYTEST := $(BIN)/python -m pytest -n auto --dist loadfile
+
+test: $(VENV)/dev ## run the fast tests
+	$(PYTEST) -m 'not slow'
+
+test-slow: $(VENV)/dev ## run the slow tests
+	$(PYTEST) -m slow
+
+test-portable: $(VENV)/dev ## run the fast tests as older processors would, and with all cores busy
+	$(BIN)/python tests/portable.py
 
 lint: $(VENV)/dev ## check style, types and the direction of imports
 	$(BIN)/ruff check .

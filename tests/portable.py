@@ -1,0 +1,73 @@
+"""Runs the fast tests as other processors would, and beside other work: ``make test-portable``.
+
+Rounding differs between processors: numba compiles for the one it finds, NumPy and OpenBLAS choose
+their kernels by it. Each of the three can be told to take an older one. A result that holds on all
+of them does not hang on the last bits.
+"""
+
+import os
+import platform
+import subprocess
+import sys
+from contextlib import ExitStack, contextmanager
+
+import numpy as np
+
+SUITE = [sys.executable, "-m", "pytest", "-m", "not slow", "-n", "auto", "--dist", "loadfile"]
+BUSY = "import os; os.nice(5)\nwhile True: pass"
+
+
+def instruction_sets(machine, found):
+    """Return what each run sets in the environment, by name.
+
+    ``found`` are the instruction sets beyond its baseline that NumPy finds on the machine.
+    """
+    wide = [name for name in found if "512" in name or name == "X86_V4"]
+    old = {"NPY_DISABLE_CPU_FEATURES": " ".join(found)}
+    if machine.lower() not in ("x86_64", "amd64"):
+        return {"generic": old | {"NUMBA_CPU_NAME": "generic"}}
+    sets = {
+        "generic": {"NUMBA_CPU_NAME": "generic"},
+        "prescott": old | {"OPENBLAS_CORETYPE": "Prescott"},
+    }
+    if len(found) > len(wide):  # what is left holds AVX2, which Haswell needs
+        no_wide = {"NPY_DISABLE_CPU_FEATURES": " ".join(wide)}
+        sets["haswell"] = no_wide | {"OPENBLAS_CORETYPE": "Haswell", "NUMBA_CPU_NAME": "haswell"}
+    return sets
+
+
+@contextmanager
+def busy_cores():
+    """Keep every core busy with work of lower priority."""
+    with ExitStack() as stack:
+        for _ in range(os.cpu_count() or 1):
+            loop = stack.enter_context(subprocess.Popen([sys.executable, "-c", BUSY]))
+            stack.callback(loop.kill)
+        yield
+
+
+def run(name, environment):
+    """Run the fast tests, print one line, and return whether they passed."""
+    done = subprocess.run(
+        SUITE, env=os.environ | environment, capture_output=True, text=True, check=False
+    )
+    closing = done.stdout.strip().rpartition("\n")[2].strip("= ") or "no tests ran"
+    settings = " ".join(f"{key}={value!r}" for key, value in environment.items() if value)
+    print(f"{name}: {closing} ({settings})", flush=True)
+    if done.returncode:
+        print(done.stdout, done.stderr, sep="\n", flush=True)
+    return done.returncode == 0
+
+
+def main():
+    """Run all sets, then the machine's own with every core busy."""
+    found = np.show_config(mode="dicts")["SIMD Extensions"].get("found", [])
+    sets = instruction_sets(platform.machine(), found)
+    passed = [run(name, environment) for name, environment in sets.items()]
+    with busy_cores():
+        passed.append(run("busy", {}))
+    return 0 if all(passed) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
