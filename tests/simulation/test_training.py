@@ -88,6 +88,30 @@ def test_a_smaller_tolerance_goes_further(data):
     assert tight.objective < loose.objective
 
 
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"),
+    [("float64", 1e-8), ("float64", 3e-11), ("float32", 1e-4), ("float32", 1e-5)],
+)
+@pytest.mark.parametrize("name", ["softmax", "linear", "erf", "softplus", "entmax15"])
+def test_converged_means_that_the_tolerance_is_met(name, dtype, tolerance):
+    """Also where differences of the loss drown in its rounding, and L-BFGS stalls."""
+    data = draw_dataset(SpikedSLR(4.0, "1,2,3"), dim=DIM, samples=240, dtype=dtype)
+    found = run(data, name, tolerance=tolerance)
+    assert found.status is Status.CONVERGED
+    assert found.gradient_norm <= tolerance
+    slope = gradient(data, make_activation(name), found)
+    assert np.linalg.norm(slope) == pytest.approx(found.gradient_norm, rel=1e-3, abs=1e-15)
+
+
+def test_what_rounding_forbids_has_not_converged(data):
+    found = run(data, tolerance=1e-18)
+    assert found.status is Status.NOT_CONVERGED
+    assert 1e-18 < found.gradient_norm < 1e-12
+    few = run(data, tolerance=1e-8, max_steps=10)
+    assert few.status is Status.NOT_CONVERGED
+    assert few.iterations == 10
+
+
 def test_a_scale_of_the_labels_is_a_scale_of_values_and_ridges(data):
     """``y → cy`` with ``r_k → c²r_k`` is solved by ``v → cv``."""
     scaled = Dataset(data.tokens, data.offsets, 3.0 * data.labels)

@@ -25,7 +25,8 @@ from slrlab.simulation.objective import Objective, Weights
 Watch = Callable[[int, float, float], None]
 TOLERANCE = {"float32": 3e-4, "float64": 1e-6}  # rounding of the loss stops float32 near 1e-4
 _PAIRS = 20
-_STALLED = 3.0
+_POLISH = 5  # Newton steps at most after L-BFGS stalled; one or two are enough
+_STALLED = 30.0  # gradient, in roots of the rounding unit, below which rounding explains a stall
 _RUNAWAY = 1e6  # |k|²/D or |v|²/D beyond which there is no minimum to find
 _AWAY = (2.0, 10.0, 100.0)  # how far a minimum at infinity is looked for
 
@@ -85,8 +86,8 @@ def train(
     start
         Where to begin.
     tolerance
-        Stop when ``|∇F| <= tolerance·|y|``; 3e-4 for float32 tokens, 1e-6 for float64. Three
-        times as much counts as converged where rounding of the loss hides further progress.
+        Stop when ``|∇F| <= tolerance·|y|``; 3e-4 for float32 tokens, 1e-6 for float64. Where
+        rounding of the loss hides further progress, Newton steps on the gradient go on.
     max_steps
         Quasi-Newton steps at most.
     watch
@@ -102,7 +103,8 @@ def train(
     path = _Path(objective, goal, watch)
     # the short products of L-BFGS would leave BLAS threads spinning on the cores of the kernel
     quiet = threadpool_limits(limits=1, user_api="blas")
-    with quiet, contextlib.suppress(FloatingPointError, _AtGoal):  # overflow: the path knows
+    # overflow: the path knows
+    with quiet, contextlib.suppress(FloatingPointError, StopIteration, _AtGoal):
         minimize(
             path.evaluate,
             path.scaled(start.to_vector(learn_bias=objective.learns_bias)),
@@ -117,9 +119,9 @@ def train(
                 "maxfun": 100 * steps,
             },
         )
-    # before its last step L-BFGS may stall: the loss falls by less than it is rounded
-    enough = goal if path.steps >= steps else _STALLED * goal
-    status = Status.CONVERGED if path.gradient_norm <= enough else Status.NOT_CONVERGED
+        if path.stalled and path.steps < steps:
+            path.polish(min(_POLISH, steps - path.steps))
+    status = Status.CONVERGED if path.gradient_norm <= goal else Status.NOT_CONVERGED
     if path.ran_away or path.growing() or lower_at_infinity(objective, path.best):
         status = Status.DIVERGED
     return Trained(
@@ -156,6 +158,7 @@ class _Path:
     def __init__(self, objective: Objective, goal: float, watch: Watch | None) -> None:
         self.objective = objective
         self.goal = goal
+        self.rounding = float(np.finfo(objective.data.tokens.dtype).eps)
         self.watch = watch
         # every sequence pulls at the bias, but few at one entry of a vector: equal curvatures
         size = 2 * objective.data.dim + objective.learns_bias
@@ -204,6 +207,39 @@ class _Path:
     def done(self) -> bool:
         """Whether the goal is reached, or out of reach."""
         return self.ran_away or self.gradient_norm <= self.goal
+
+    @property
+    def stalled(self) -> bool:
+        """Whether L-BFGS ended where the loss falls by less than it is rounded."""
+        return not self.done and self.gradient_norm < _STALLED * math.sqrt(self.rounding)
+
+    def polish(self, most: int) -> None:
+        """Solve ``∇F = 0`` from the best point: rounding spares gradients, not differences of F."""
+        from scipy.optimize import root
+
+        def slope(scaled: FloatArray) -> FloatArray:
+            with np.errstate(over="ignore", invalid="ignore"):
+                value, gradient = self.objective(scaled * self.scale)
+            if not math.isfinite(value):
+                raise FloatingPointError
+            return np.asarray(gradient * self.scale)
+
+        def kept(scaled: FloatArray, _: FloatArray) -> None:
+            self.evaluate(scaled)
+            self.look(scaled)
+
+        root(  # type: ignore[call-overload]  # the stubs do not know that tol_norm is a function
+            slope,
+            self.scaled(self.best),
+            method="krylov",
+            callback=kept,
+            options={
+                "maxiter": most,
+                "fatol": self.goal * self.unit,
+                "tol_norm": lambda found: np.linalg.norm(found / self.scale),
+                "jac_options": {"rdiff": math.sqrt(self.rounding)},
+            },
+        )
 
     @property
     def free(self) -> tuple[bool, bool]:
