@@ -31,7 +31,7 @@ def test_a_small_random_start_reaches_the_population_optimum(name):
     assert flow.bias[-1] == pytest.approx(best.bias, abs=1e-3)
     assert np.abs([flow.m_kv[-1], flow.m_vk[-1], *flow.residuals[:, -1]]).max() < 1e-4
     assert (np.diff(flow.risk) < 1e-9).all()
-    assert flow.gradient_norm < 1.1e-6
+    assert flow.gradient_norm <= 1e-6
     assert flow.times[0] == 0.0
 
 
@@ -118,7 +118,7 @@ def test_times_beyond_the_end_and_before_it():
     early = gradient_flow(TASK, "softmax", seed=1, times=[0.0, 1.0])
     assert early.times.tolist() == [0.0, 1.0]
     assert early.status is Status.CONVERGED  # of the whole flow
-    assert early.gradient_norm < 1.1e-6
+    assert early.gradient_norm <= 1e-6
     assert early.risk[-1] > early.destination.risk + 1e-3
 
 

@@ -20,6 +20,7 @@ from slrlab.theory.landscape.path import OVERLAPS, Flow, Report
 from slrlab.theory.landscape.risk import Landscape, Slope, overlaps_of
 
 _JUMPY = (1e-3, 1e-5)  # relative and absolute accuracy where the gradient jumps
+_INSIDE = 0.99  # share of the tolerance at which to stop: a root is exact up to rounding only
 
 
 class Follower(ABC):
@@ -62,7 +63,7 @@ class Follower(ABC):
             if self.report is not None:
                 share = math.log1p(t) / math.log1p(time)
                 self.report(int(100.0 * share), 100, f"flow: time {t:.4g}")
-            return self.speed(y) - tolerance
+            return self.speed(y) - _INSIDE * tolerance
 
         def gone(_: float, y: FloatArray) -> float:
             return FAR - float(np.linalg.norm(self.vectors(y)))
@@ -86,8 +87,8 @@ class Follower(ABC):
         return np.asarray(solution.y[:, -1])
 
     def rests(self, solution: Any, tolerance: float) -> bool:
-        """Return whether the end is at rest; a flow that began at rest meets no event."""
-        return len(solution.t_events[0]) > 0 or self.speed(self.last(solution)) <= tolerance
+        """Return whether the end is at rest."""
+        return self.speed(self.last(solution)) <= tolerance
 
     def result(
         self,
@@ -122,7 +123,9 @@ class Follower(ABC):
             risk=np.array([self.slope(state).risk for state in states]),
             minimum=minimum,
             destination=destination,
-            gradient_norm=float(np.linalg.norm([bottom.k, bottom.v])),
+            gradient_norm=math.hypot(
+                *bottom.k, *bottom.v, bottom.bias if self.learn_bias else 0.0
+            ),
             evaluations=self.evaluations,
             k=k,
             v=v,

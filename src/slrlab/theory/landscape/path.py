@@ -51,7 +51,7 @@ class Flow(Result):
     destination
         That minimum itself, found by descent from the end of the path.
     gradient_norm
-        Length of the gradient at the end.
+        Length of the gradient (in a learned bias, too) at the end.
     evaluations
         Number of times that risk and gradient were computed.
     """
