@@ -249,13 +249,24 @@ def test_what_is_finished_when_the_disk_is_full_is_kept(
     same_rows(rows(path), undisturbed)
 
 
-@pytest.mark.slow
-def test_a_cluster_that_loses_a_worker(sweep_file, undisturbed, tmp_path):
+@contextlib.contextmanager
+def local_cluster(**options):
+    """A cluster on this machine that waits for busy cores."""
+    import dask
     from distributed import LocalCluster
 
+    waits = {f"distributed.comm.timeouts.{kind}": f"{PATIENCE}s" for kind in ("connect", "tcp")}
+    with (
+        dask.config.set(waits),
+        LocalCluster(host="127.0.0.1", dashboard_address=None, **options) as cluster,
+    ):
+        yield cluster
+
+
+@pytest.mark.slow
+def test_a_cluster_that_loses_a_worker(sweep_file, undisturbed, tmp_path):
     path = tmp_path / "store.sqlite"
-    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
-    with LocalCluster(host="127.0.0.1", **options) as cluster:
+    with local_cluster(n_workers=2, threads_per_worker=1) as cluster:
         line = command(sweep_file, path, "--cluster", cluster.scheduler_address)
         with held_back(path, sweep_file):
             process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -270,12 +281,9 @@ def test_a_cluster_that_loses_a_worker(sweep_file, undisturbed, tmp_path):
 
 @pytest.mark.slow
 def test_a_worker_with_threads_runs_one_point_at_a_time(tmp_path):
-    from distributed import LocalCluster
-
-    options = {"n_workers": 1, "threads_per_worker": 2, "dashboard_address": None}
     given = {"ridge_k": 1.0, "ridge_v": 1.0, "alpha": 2.0, "test_samples": 50, "length": 2}
     sweep = Sweep("simulate", settings=given, grid={"dim": [40, 50]}, seeds=2)
-    with LocalCluster(host="127.0.0.1", memory_limit="4GiB", **options) as cluster:
+    with local_cluster(n_workers=1, threads_per_worker=2, memory_limit="4GiB") as cluster:
         executor = Cluster(cluster.scheduler_address)
         try:
             assert (executor.slots, executor.own_memory) == (1, int(0.8 * 4 * 2**30))

@@ -84,7 +84,10 @@ def test_places_of_max_slr_follow_the_posterior(signal):
     posterior = task.posterior(chi.reshape(-1, 3))
     hit = np.eye(3)[data.places]
     if math.isinf(signal):
-        assert_array_equal(hit, posterior)
+        first, second = np.sort(chi.reshape(-1, 3), axis=1).T[:0:-1]
+        clear = first - second > 1e-4  # float32 tokens give scores to about 1e-6
+        assert clear.mean() > 0.99
+        assert_array_equal(hit[clear], posterior[clear])
         return
     gap = hit - posterior  # a martingale difference: zero mean against any function of the scores
     for weight in (np.ones_like(gap), chi.reshape(-1, 3), posterior):

@@ -123,9 +123,7 @@ class Follower(ABC):
             risk=np.array([self.slope(state).risk for state in states]),
             minimum=minimum,
             destination=destination,
-            gradient_norm=math.hypot(
-                *bottom.k, *bottom.v, bottom.bias if self.learn_bias else 0.0
-            ),
+            gradient_norm=math.hypot(*bottom.k, *bottom.v, bottom.bias if self.learn_bias else 0.0),
             evaluations=self.evaluations,
             k=k,
             v=v,
