@@ -54,7 +54,13 @@ def test_printed_numbers_are_compared_as_far_as_they_are_shown():
         assert not same_print(found, "risk 0.3524, 7 of 8")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def _pages():
+    for page in PAGES:
+        marks = [pytest.mark.slow] * (page.name not in ("README.md", "CONTRIBUTING.md"))
+        yield pytest.param(page, marks=marks, id=page.relative_to(ROOT).as_posix())
+
+
+@pytest.mark.parametrize("page", list(_pages()))
 def test_code_on_the_pages_runs_and_prints_what_they_say(page, tmp_path):
     """A text block right after a python block is what the python block prints."""
     text = page.read_text(encoding="utf-8")

@@ -1,5 +1,6 @@
 import json
 import math
+import re
 import subprocess
 import sys
 
@@ -16,6 +17,11 @@ def run(capsys, *arguments):
         main(list(arguments))
     out, err = capsys.readouterr()
     return stop.value.code, out, err
+
+
+def only_progress(err):
+    """Return whether stderr holds nothing, or what slow machines add: lines of progress."""
+    return all(re.search(r": \d+ of \d+$", line) for line in err.splitlines())
 
 
 def test_population_json_is_one_object_with_the_contract_keys(capsys):
@@ -231,7 +237,7 @@ def test_claims(capsys):
     code, out, err = run(capsys, "claims", "C6", "--json")
     found = json.loads(out)
     assert code == 0
-    assert err == ""
+    assert only_progress(err)
     assert found["holds"] is True
     check = found["claims"][0]["checks"][0]
     assert {"left", "right", "relation", "margin", "holds"} <= set(check)

@@ -1,5 +1,6 @@
 import csv
 import json
+import re
 import subprocess
 import sys
 
@@ -20,6 +21,11 @@ def run(capsys, *arguments):
         main(list(arguments))
     out, err = capsys.readouterr()
     return stop.value.code, out, err
+
+
+def only_progress(err):
+    """Return whether stderr holds nothing, or what slow machines add: lines of progress."""
+    return all(re.search(r": \d+ of \d+$", line) for line in err.splitlines())
 
 
 def test_json_has_the_contract_keys_and_the_path_is_on_disk(capsys, tmp_path):
@@ -58,7 +64,7 @@ def test_a_runaway_ends_with_1_and_its_path_is_kept(capsys, tmp_path):
     code, out, err = run(capsys, "flow", *given, "--out", str(target), "--json")
     found = json.loads(out)
     assert code == 1
-    assert err == ""
+    assert only_progress(err)
     assert found["status"] == "diverged"
     assert found["minimum"] == "mismatched"
     assert found["destination"]["status"] == "boundary"
@@ -146,4 +152,6 @@ def test_it_imports_no_library_that_it_does_not_need(tmp_path, arguments, heavy)
     )
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
-    assert done.stderr.strip() == "[]"
+    *progress, loaded = done.stderr.splitlines()
+    assert only_progress("\n".join(progress))
+    assert loaded == "[]"

@@ -6,8 +6,12 @@ from slrlab import Estimate
 from slrlab.experiments.claims import CLAIMS, Verdict, run_claims
 from slrlab.experiments.claims.checks import below, equal, sampled
 
+LONG = ("C5", "C9", "C10")
 
-@pytest.mark.parametrize("name", CLAIMS)
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in LONG)) for name in CLAIMS]
+)
 def test_every_claim_holds(name):
     (verdict,) = run_claims([name])
     failed = [check for check in verdict.checks if not check.holds]

@@ -59,6 +59,7 @@ def test_the_gap_closes_with_the_dimension():
     assert 1.5 < spread[0] / spread[1] < 6.0  # 3 = √(450/50)
 
 
+@pytest.mark.slow
 def test_sgd_follows_the_flow_with_its_noise():
     found = compare_sgd(TASK, "softmax", dim=200, rate=0.5, time=2.0, start=OFF, record=9, seeds=6)
     quiet = gradient_flow(TASK, "softmax", start=OFF, time=2.0, times=found.times)

@@ -43,10 +43,10 @@ def simulated(task, activation, rate, batch, seed):
     ("task", "activation", "rate", "batch"),
     [
         (SPIKED, "softmax", 0.1, 1),
-        (SPIKED, "softmax", 0.5, 1),
-        (HARD, "softmax", 0.3, 1),
-        (SPIKED, "linear", 0.08, 1),
         (MAX, "linear", 0.08, 1),
+        pytest.param(SPIKED, "softmax", 0.5, 1, marks=pytest.mark.slow),
+        pytest.param(HARD, "softmax", 0.3, 1, marks=pytest.mark.slow),
+        pytest.param(SPIKED, "linear", 0.08, 1, marks=pytest.mark.slow),
         pytest.param(MAX, "softmax", 1.5, 5, marks=pytest.mark.slow),
         pytest.param(SPIKED, "softmax", 0.05, 1, marks=pytest.mark.slow),
         pytest.param(SPIKED, "erf", 0.1, 1, marks=pytest.mark.slow),

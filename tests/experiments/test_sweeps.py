@@ -508,6 +508,7 @@ def test_the_death_of_a_worker_costs_its_call_alone(tmp_path):
     assert sorted(begun) == ["0", "1", "2", "3", "long", "victim", "victim"]
 
 
+@pytest.mark.slow
 def test_workers_that_never_work_are_told_of():
     executor = Processes(1)
     try:

@@ -45,6 +45,7 @@ def test_the_picture_comes_from_the_table_alone(toy):
     assert module.TITLE
 
 
+@pytest.mark.slow
 def test_the_phases_are_filled_named_and_bounded(tmp_path):
     paths = make_figure("phases", tmp_path, profile="toy")
     frame = pd.read_csv(paths[0])
@@ -100,6 +101,7 @@ def test_bad_names():
         figure_module("9")
 
 
+@pytest.mark.slow
 def test_table_1_measures_what_is_predicted(tmp_path, monkeypatch):
     monkeypatch.setenv("SLRLAB_WORKERS", "1")
     (path,) = make_table("1", tmp_path, profile="toy")

@@ -238,6 +238,7 @@ def test_max_perfect_channel_is_the_limit():
 # --- fixed points -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_agreement_with_the_reference(bayes_reference):
     for case in bayes_reference:
         task = make_task(
@@ -390,6 +391,7 @@ def test_max_perfect_recovery_is_the_limit_of_small_noise():
 # --- thresholds ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_algorithmic_threshold_by_bisection():
     channel, low, high = SpikedChannel(SpikedSLR(2.0, 3), 0.7), 1.22, 1.26
     while high - low > 3e-3:  # closer to it the iteration slows down like its square root
@@ -445,6 +447,7 @@ def test_no_hard_phase():
     assert not thresholds(SpikedSLR(300.0, 3)).hard_phase  # closed below rounding
 
 
+@pytest.mark.slow
 def test_max_threshold_has_an_error_bar():
     jump = thresholds(MaxSLR(math.inf, 2))
     assert jump.status == "sampled"
@@ -481,6 +484,7 @@ def test_much_data_reaches_the_bayes_risk_like_one_over_alpha(noise):
         assert excess[1] == pytest.approx(-slope / 2, rel=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", [MaxSLR(2.0, 2), MaxSLR(math.inf, 2, 0.3)])
 def test_much_data_for_max(task):
     floor = bayes_risk(task).risk

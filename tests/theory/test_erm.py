@@ -36,7 +36,9 @@ KEYS = ("m_k", "m_v", "q_k", "q_v", "V_k", "V_v", "test_risk", "train_mse")
 SETTLED = {(2, "m_k"): 1.34156, (3, "q_k"): 1.16489}
 
 
-@pytest.mark.parametrize("index", range(7))
+@pytest.mark.parametrize(
+    "index", [i if i == 3 else pytest.param(i, marks=pytest.mark.slow) for i in range(7)]
+)
 def test_reference(erm_reference, index):
     case = erm_reference[index]
     task = make_task(
@@ -84,6 +86,7 @@ def test_one_token_is_ridge_regression(alpha, ridge, noise):
     assert found.trace_gap < 0.01
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("activation", ["softmax", "linear", "erf"])
 def test_many_samples_reach_the_population(activation):
     rate = large_alpha(SPIKED, activation)
@@ -140,6 +143,7 @@ def test_two_cycle_is_cured():
     assert found.residual < 1e-4
 
 
+@pytest.mark.slow
 def test_failure_is_a_status():
     """Without a bias and with a weak ridge erf has no stable replica-symmetric solution."""
     setting = {"alpha": 2.0, "ridge_k": 0.1, "ridge_v": 0.1, "tolerance": 1e-2}
@@ -197,6 +201,7 @@ def test_error_bars_are_honest(activation, ridge):
         assert abs(z.mean()) < 1.0, (name, z.mean())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("activation", ["softmax", "linear"])
 def test_best_ridge_beats_its_neighbours(activation):
     best = optimal_ridge(SPIKED, activation, alpha=4.0, tolerance=1e-3)
@@ -236,6 +241,7 @@ def test_continuation_and_map():
     assert row["test_risk"] == pytest.approx(again.test_risk, abs=2e-2)
 
 
+@pytest.mark.slow
 def test_every_task_and_activation_has_a_number():
     tasks = [SPIKED, MaxSLR(signal=3.0, length="1,2,3", noise=0.2)]
     names = ["erf", "softplus", "entmax15"]
@@ -288,6 +294,7 @@ def test_wrong_task_type():
         erm_theory("spiked", "softmax", alpha=1.0, ridge_k=0.1, ridge_v=0.1)
 
 
+@pytest.mark.slow
 def test_best_ridge_stays_where_the_theory_holds():
     """At few samples the risk falls on into the region of jumps; the search stops before."""
     best = optimal_ridge(SPIKED, "softmax", alpha=1.0, tolerance=2e-3)

@@ -1,3 +1,4 @@
+import itertools
 import math
 
 import numpy as np
@@ -64,9 +65,16 @@ def test_softplus_against_every_combination_of_tokens(signal, length):
         assert _product_grid(signal, length, factor * found.m_k) > found.risk
 
 
-@pytest.mark.parametrize("length", LENGTHS)
-@pytest.mark.parametrize("activation", ALL)
-@pytest.mark.parametrize(("name", "signal"), TASKS, ids=str)
+def _simulated():
+    """Every task, activation and length; samples of projections over many lengths are slow."""
+    for (name, signal), activation, length in itertools.product(TASKS, ALL, LENGTHS):
+        long = activation not in PAPER and "(" in length
+        marks = [pytest.mark.slow] * long
+        label = f"{name}-{signal}-{activation}-{length}"
+        yield pytest.param(name, signal, activation, length, marks=marks, id=label)
+
+
+@pytest.mark.parametrize(("name", "signal", "activation", "length"), list(_simulated()))
 def test_agrees_with_monte_carlo(name, signal, activation, length):
     """Theory against plain simulation, off the optimum, with residual norms and noise."""
     task = make_task(name, signal=signal, length=length, noise=0.3)

@@ -35,6 +35,7 @@ def test_a_small_random_start_reaches_the_population_optimum(name):
     assert flow.times[0] == 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", [TASK, MaxSLR(1.5, 3)], ids=lambda task: task.name)
 def test_the_path_is_that_of_small_explicit_steps(task):
     """Euler in R⁴ with a step a thousandth of a unit: no solver, the same path."""

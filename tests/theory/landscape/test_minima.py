@@ -35,6 +35,7 @@ def test_the_two_minima_of_spiked_slr(name):
         assert mismatched.order.m_kv * mismatched.order.m_vk > 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["linear", "erf"])
 def test_the_two_minima_of_max_slr(name):
     task = MaxSLR(2.0, 10)
@@ -43,6 +44,7 @@ def test_the_two_minima_of_max_slr(name):
     assert found.best("mismatched").risk > found.best("matched").risk
 
 
+@pytest.mark.slow
 def test_random_starts_find_no_third_minimum_of_softmax():
     found = local_minima(SpikedSLR(2.0, 10), "softmax", starts=16, seed=3)
     assert [item.kind for item in found.minima] == [Kind.MATCHED, Kind.MISMATCHED]
