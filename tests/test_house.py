@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import runpy
 import subprocess
 import sys
 import venv
@@ -83,6 +84,38 @@ def test_code_on_the_pages_runs_and_prints_what_they_say(page, tmp_path):
     assert done.returncode == 0, done.stderr
     for (_, expected), found in zip(blocks, json.loads(done.stdout), strict=True):
         assert not expected or same_print(found, expected), found
+
+
+def test_the_first_pages_show_a_picture_and_how_to_use_the_environment():
+    readme, home = (ROOT / name for name in ("README.md", "docs/index.md"))
+    for page in (readme, home):
+        text = page.read_text(encoding="utf-8")
+        pictures = re.findall(r"!\[.+?\]\((.+?)\)", text)
+        assert pictures
+        assert all((page.parent / picture).exists() for picture in pictures)
+        for words in (".venv/bin", "source .venv/bin/activate", "pip install ."):
+            assert words in text, words
+    assert ".venv/bin/slrlab" in readme.read_text(encoding="utf-8")
+
+
+def test_make_help_lists_every_target():
+    rules = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = re.search(r"^\.PHONY: (.*)$", rules, re.M).group(1).split()
+    done = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert [line.split()[0] for line in done.stdout.splitlines()] == targets
+
+
+def test_older_processors_are_derived_from_what_numpy_finds():
+    sets = runpy.run_path(str(ROOT / "tests" / "portable.py"))["instruction_sets"]
+    new = sets("x86_64", ["X86_V3", "X86_V4", "AVX512_ICL"])
+    assert list(new) == ["generic", "prescott", "haswell"]
+    assert new["prescott"]["NPY_DISABLE_CPU_FEATURES"] == "X86_V3 X86_V4 AVX512_ICL"
+    assert new["haswell"]["NPY_DISABLE_CPU_FEATURES"] == "X86_V4 AVX512_ICL"
+    old_names = sets("AMD64", ["AVX2", "FMA3", "AVX512F", "AVX512_SKX"])
+    assert old_names["haswell"]["NPY_DISABLE_CPU_FEATURES"] == "AVX512F AVX512_SKX"
+    assert sets("x86_64", ["X86_V3"])["haswell"]["NPY_DISABLE_CPU_FEATURES"] == ""
+    assert list(sets("x86_64", [])) == ["generic", "prescott"]
+    assert list(sets("aarch64", ["SVE"])) == ["generic"]
 
 
 def test_documentation_builds_strictly_and_needs_no_network(tmp_path):
