@@ -74,10 +74,28 @@ def test_tables_come_back():
 
 def _theory():
     numbers = dict.fromkeys(
-        (
-            "test_risk test_risk_error train_mse objective m_k m_v q_k q_v V_k V_v bias ridge_k "
-            "ridge_v replicon bistable_fraction trace_gap residual alpha signal noise"
-        ).split(),
+        [
+            "test_risk",
+            "test_risk_error",
+            "train_mse",
+            "objective",
+            "m_k",
+            "m_v",
+            "q_k",
+            "q_v",
+            "V_k",
+            "V_v",
+            "bias",
+            "ridge_k",
+            "ridge_v",
+            "replicon",
+            "bistable_fraction",
+            "trace_gap",
+            "residual",
+            "alpha",
+            "signal",
+            "noise",
+        ],
         0.1,
     )
     branch = ErmBranch(Status.SAMPLED, "informed", 0.5, math.nan, 0.3, 0.4)

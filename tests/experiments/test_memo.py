@@ -149,7 +149,7 @@ def test_a_truncated_file_is_refused(tmp_path, share):
     whole = path.read_bytes()
     path.write_bytes(whole[: int(share * len(whole))])
     before = path.read_bytes()
-    with pytest.raises(StoreError, match="finished calls .* move it away to start anew"):
+    with pytest.raises(StoreError, match=r"finished calls .* move it away to start anew"):
         _finished(path)
     assert path.read_bytes() == before
 
