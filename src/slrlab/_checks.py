@@ -78,14 +78,15 @@ def integer(value: Any, name: str, *, low: int = 1, high: int = 0) -> int:
     accepted = f"a whole number >= {low}"
     if isinstance(value, bool) or not isinstance(value, Real):
         fail(name, accepted, value, TypeError)
-    if not isinstance(value, Integral) and not float(value).is_integer():
+    number: Any = value
+    if not isinstance(number, Integral) and not float(number).is_integer():
         fail(name, accepted, value)
-    if int(value) < low:
+    found, most = int(number), high or _MOST.get(name, MANY)
+    if found < low:
         fail(name, accepted, value)
-    most = high or _MOST.get(name, MANY)
-    if most is not None and int(value) > most:
+    if most is not None and found > most:
         fail(name, f"a whole number <= {most}", value)
-    return int(value)
+    return found
 
 
 def choice(value: Any, name: str, options: Iterable[str]) -> str:
