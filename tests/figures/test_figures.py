@@ -146,7 +146,8 @@ def test_the_report_is_one_page_with_everything(tmp_path, monkeypatch):
     assert "<h2>Deviations</h2>" in page
     assert "unstable" in page.split("<h2>Deviations</h2>")[1].split("<h2>")[0]
     assert "Table 1" in page
-    assert "ending" not in page  # neither pending nor Pending
+    assert "Pending" not in page
+    assert ">pending<" not in page
     assert "<td>figure 3</td>" in page.split("<h2>Settings</h2>")[1]
     _check_trained(tmp_path / "out")
     _check_simulated(tmp_path / "out")

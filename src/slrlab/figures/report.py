@@ -33,6 +33,7 @@ th,td{text-align:left;padding:.25rem .6rem;border-bottom:1px solid #ddd;vertical
 td.t{min-width:10rem} td.n{font-variant-numeric:tabular-nums;white-space:nowrap}
 .holds{color:#00694d;font-weight:600} .fails{color:#a3370b;font-weight:700}
 .pending{color:#555;font-style:italic} summary{cursor:pointer}
+@media (max-width:40rem){body{margin-top:1rem} h1{font-size:1.35rem} th,td{padding:.2rem .35rem}}
 """
 
 
@@ -90,7 +91,7 @@ def render(contents: Contents) -> str:
 Duranthon, Marion, Boyer, Loureiro, Zdeborová, arXiv 2509.21936.</p>
 <h2>Claims</h2>{_claims(verdicts)}
 <h2>Figures</h2>
-<p class="note">Choose a figure to enlarge it. Data (CSV) and vector graphic (PDF) of each are files
+<p class="note">Click or tap a figure to enlarge it. Data (CSV) and vector graphic (PDF) of each are files
 beside this page.</p>
 {pictures}
 <h2>Tables</h2>{tables}
@@ -181,8 +182,8 @@ _SIDES = {"risk": "error", "test_risk": "test_risk_error"}  # theory, as tables 
 
 
 def _deviation(where: str, what: str, words: str) -> str:
-    cells = (f"<td class='t'>{html.escape(text)}</td>" for text in (where, what, words))
-    return f"<tr>{''.join(cells)}</tr>"
+    cells = (f"<td>{html.escape(text)}</td>" for text in (where, what))
+    return f"<tr>{''.join(cells)}<td class='t'>{html.escape(words)}</td></tr>"
 
 
 def _against_training(frame: pd.DataFrame) -> str:
