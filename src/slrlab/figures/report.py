@@ -91,7 +91,7 @@ def render(contents: Contents) -> str:
 Duranthon, Marion, Boyer, Loureiro, Zdeborová, arXiv 2509.21936.</p>
 <h2>Claims</h2>{_claims(verdicts)}
 <h2>Figures</h2>
-<p class="note">Click or tap a figure to enlarge it. Data (CSV) and vector graphic (PDF) of each are files
+<p class="note">Click or tap a figure to enlarge it. Data (CSV) and vector graphic (PDF) are files
 beside this page.</p>
 {pictures}
 <h2>Tables</h2>{tables}
