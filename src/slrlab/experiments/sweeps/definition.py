@@ -109,7 +109,9 @@ class Sweep:
         """Return all points, checked, each once."""
         computation = COMPUTATIONS[self.compute]
         if isinstance(self.seeds, Sequence):
-            seeds = [_checks.integer(seed, "seeds", low=0, high=2**63 - 1) for seed in self.seeds]
+            seeds = [_checks.integer(seed, "seeds", low=0, high=2**63) for seed in self.seeds]
+            if max(seeds, default=0) >= 2**63:
+                raise ValueError(f"seeds must be numbers below 2^63, got {max(seeds)}")
         else:
             seeds = list(range(_checks.integer(self.seeds, "seeds")))
         if not seeds:
