@@ -1,13 +1,14 @@
 import os
-import sqlite3
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from pathlib import Path
 
 import pytest
 
-from slrlab._errors import StoreError
-from slrlab.experiments import memo, parallel
-from slrlab.experiments.memo import remember
-from slrlab.experiments.parallel import default_workers, parallel_map, shared_workers
+from slrlab._errors import ClusterError
+from slrlab.experiments import parallel, pool
+from slrlab.experiments.parallel import default_workers, parallel_map, set_rank, shared_workers
 
 
 def _square(value):
@@ -41,32 +42,6 @@ def test_the_number_of_workers_is_read_from_the_environment(monkeypatch):
         default_workers()
 
 
-def test_finished_calls_are_remembered(tmp_path, monkeypatch):
-    path = tmp_path / "finished.sqlite"
-    with remember(path), pytest.raises(ValueError, match="unlucky"):
-        parallel_map(_square, [1, 2, 13, 3], workers=1)
-    with remember(path) as found:
-        assert parallel_map(_square, [1, 2, 3], workers=1) == [1, 4, 9]
-        assert found.reused == 2  # what came before the error
-    with remember(path) as found:
-        assert parallel_map(_square, [3, 2, 1, 4], workers=2) == [9, 4, 1, 16]
-        assert found.reused == 3
-    monkeypatch.setattr(memo, "source_digest", lambda: "other code")
-    with remember(path) as found:
-        parallel_map(_square, [1, 2], workers=1)
-        assert found.reused == 0
-    with sqlite3.connect(path) as base:
-        assert base.execute("SELECT count(*) FROM calls").fetchone()[0] == 6
-    base.close()
-
-
-def test_a_file_that_holds_no_calls(tmp_path):
-    path = tmp_path / "bad.sqlite"
-    path.write_bytes(b"nothing of the kind" * 100)
-    with pytest.raises(StoreError, match="cannot use the file of finished calls"), remember(path):
-        pass
-
-
 def _worker(_):
     import os
 
@@ -85,19 +60,78 @@ def test_shared_workers_stay(monkeypatch):
     assert set(parallel_map(_worker, range(2), workers=1)) == {os.getpid()}
 
 
-def _slow_square(value):
-    time.sleep(0.5 if value == 2 else 0.0)
-    return _square(value)
-
-
-def test_what_runs_beside_an_error_is_kept(tmp_path):
-    with remember(tmp_path / "memo.sqlite") as kept:
-        with pytest.raises(ValueError, match="unlucky"):
-            parallel_map(_slow_square, [2, 13, 5], workers=2)
-        assert kept.known(_slow_square, [2, 13]) == {0: 4}
-
-
 def test_no_more_processes_than_memory_allows(monkeypatch):
     monkeypatch.setattr(parallel, "allowed_memory", lambda: 100)
     assert set(parallel_map(_worker, range(4), workers=2, size=60.0)) == {os.getpid()}
     assert os.getpid() not in parallel_map(_worker, range(4), workers=2, size=40.0)
+
+
+def _logged(path, name):
+    with Path(path).open("a", encoding="utf-8") as log:
+        log.write(f"{name}\n")
+    return name
+
+
+def _until(path):
+    while not path.exists():
+        time.sleep(0.01)
+
+
+def test_calls_start_in_the_order_of_ranks_and_once(tmp_path):
+    log, gate = str(tmp_path / "log"), tmp_path / "gate"
+    shared = pool.SharedPool(1)
+    try:
+        early, late, other = (shared.share(rank, 0.0) for rank in (0, 2, 1))
+        early.submit("gate", _until, gate)  # the only worker is busy until all is queued
+        for share, names in ((late, "abc"), (other, "dce"), (early, "fe")):
+            for name in names:
+                share.submit(f"tag {name}", _logged, log, name)
+        late.submit("tag x", _logged, log, "x")
+        assert late.drop() == ["tag a", "tag b", "tag c", "tag x"]
+        late.submit("tag a", _logged, log, "a")
+        gate.touch()
+        for share, names in ((early, "fe"), (other, "dce"), (late, "a")):
+            waiting = {f"tag {name}": name for name in names}
+            while waiting:
+                for ended in share.finished(60.0):
+                    assert ended.error is None
+                    assert ended.tag == "gate" or waiting.pop(ended.tag) == ended.value
+    finally:
+        shared.close()
+    # e is early by its second caller, c came before d; each was computed once
+    assert "".join(Path(log).read_text().split()) == "efcda"
+
+
+def test_threads_share_workers(monkeypatch):
+    monkeypatch.setenv("SLRLAB_WORKERS", "2")
+
+    def item(rank):
+        set_rank(rank)
+        return parallel_map(_square, [rank, 5, 6])
+
+    with shared_workers(), ThreadPoolExecutor() as threads:
+        found = [threads.submit(copy_context().run, item, rank) for rank in range(4)]
+        assert [future.result() for future in found] == [[r * r, 25, 36] for r in range(4)]
+        pids = [threads.submit(copy_context().run, parallel_map, _worker, [r]) for r in range(4)]
+        found = {pid for future in pids for pid in future.result()}
+        assert os.getpid() not in found
+        assert len(found) <= 2
+
+
+def test_calls_of_a_pool_wait_for_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(pool, "allowed_memory", lambda: 100)
+    monkeypatch.setenv("SLRLAB_WORKERS", "2")
+    with shared_workers():
+        assert len(set(parallel_map(_worker, range(6), size=60.0))) == 1
+        assert os.getpid() not in parallel_map(_worker, range(4), size=200.0)
+
+
+def test_who_waits_for_a_closed_pool_is_told(monkeypatch):
+    shared = pool.SharedPool(1)
+    share = shared.share(0, 0.0)
+    share.submit("tag", time.sleep, 60.0)
+    shared.close()
+    (ended,) = share.finished(timeout=10.0)
+    assert isinstance(ended.error, ClusterError)
+    with pytest.raises(ClusterError, match="the worker processes have ended"):
+        share.submit("late", time.sleep, 1.0)

@@ -7,8 +7,16 @@ from PIL import Image
 
 from slrlab.experiments.claims import CLAIMS, run_claims
 from slrlab.experiments.comparison import QUANTITIES
-from slrlab.figures import FIGURES, figure_module, hard_phase, make_figure, make_table, report
-from slrlab.figures.report import reproduce_all
+from slrlab.figures import (
+    FIGURES,
+    figure_module,
+    hard_phase,
+    make_figure,
+    make_table,
+    report,
+    reproduction,
+)
+from slrlab.figures.reproduction import reproduce_all
 from slrlab.figures.style import MARKS
 
 
@@ -124,10 +132,11 @@ def test_the_report_is_one_page_with_everything(tmp_path, monkeypatch):
     # starting processes takes longer than toys; the longest claims have tests of their own
     monkeypatch.setenv("SLRLAB_WORKERS", "1")
     names = [name for name in CLAIMS if name not in ("C5", "C9", "C10")]
-    monkeypatch.setattr(report, "run_claims", partial(run_claims, names))
+    monkeypatch.setattr(reproduction, "run_claims", partial(run_claims, names))
     # the figures of the landscape have tests of their own
     kept = [name for name in FIGURES if name not in ("4", "5", "basins", "minima", "tension")]
-    monkeypatch.setattr(report, "FIGURES", {name: FIGURES[name] for name in kept})
+    for module in (report, reproduction):
+        monkeypatch.setattr(module, "FIGURES", {name: FIGURES[name] for name in kept})
     paths, holds = reproduce_all(tmp_path / "out", profile="toy")
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert holds
@@ -139,6 +148,8 @@ def test_the_report_is_one_page_with_everything(tmp_path, monkeypatch):
     assert "<h2>Deviations</h2>" in page
     assert "unstable" in page.split("<h2>Deviations</h2>")[1].split("<h2>")[0]
     assert "Table 1" in page
+    assert "Pending" not in page
+    assert ">pending<" not in page
     assert "<td>figure 3</td>" in page.split("<h2>Settings</h2>")[1]
     _check_trained(tmp_path / "out")
     _check_simulated(tmp_path / "out")

@@ -95,6 +95,40 @@ def progress() -> Iterator[Report]:
         yield report
 
 
+@contextmanager
+def progress_line() -> Iterator[Report]:
+    """Yield ``report(done, total, line)``: one line that never starts again, with a bar for it."""
+    if not sys.stderr.isatty():
+        yield _plain_lines()
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    columns = (BarColumn(bar_width=20), TextColumn("{task.description}", markup=False))
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("starting", total=None)
+
+        def report(done: int, total: int, line: str) -> None:
+            bar.update(task, completed=done, total=total, description=line)
+
+        yield report
+
+
+def _plain_lines(every: float = 15.0) -> Report:
+    """Print a line when the item, named before the first comma, changes, and now and then."""
+    last, item = time.monotonic(), ""
+
+    def report(done: int, total: int, line: str) -> None:
+        nonlocal last, item
+        now, named = time.monotonic(), line.split(",")[0]
+        if named != item or now - last >= every:
+            last, item = now, named
+            sys.stderr.write(f"{line}\n")
+            sys.stderr.flush()
+
+    return report
+
+
 def _plain_report(every: float = 5.0) -> Report:
     last = time.monotonic()
 

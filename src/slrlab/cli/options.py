@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from slrlab import _checks
 from slrlab.model.activations import Activation, make_activation
 from slrlab.model.tasks import Task, make_task
 
@@ -59,6 +60,8 @@ JsonOption = Annotated[
     bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else.")
 ]
 
+_DIGITS = 4000  # of the whole numbers that Python reads
+
 
 def number(text: str | None, name: str, accepted: str) -> float:
     """Read a number, with the library's wording if it is none."""
@@ -67,18 +70,18 @@ def number(text: str | None, name: str, accepted: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise ValueError(f"{name} must be {accepted}, got {text or repr(text)}") from None
+        _checks.fail(name, accepted, text)
 
 
 def whole(text: str, name: str, low: int = 0) -> int:
     """Read a whole number from ``low`` on, with the library's wording if it is none."""
     accepted = f"a whole number >= {low}"
-    if text.strip().lstrip("+-").isdecimal() and int(text) >= low:
-        return int(text)  # a float would round what lies beyond 2⁵³
+    if text.strip().lstrip("+-").isdecimal() and len(text) < _DIGITS:
+        return _checks.integer(int(text), name, low=low)  # a float would round beyond 2⁵³
     value = number(text, name, accepted)
-    if not value.is_integer() or value < low:
-        raise ValueError(f"{name} must be {accepted}, got {text}")
-    return int(value)
+    if not value.is_integer():
+        _checks.fail(name, accepted, text)
+    return _checks.integer(value, name, low=low)
 
 
 def read_task(task: str, signal: str, length: str, noise: str) -> Task:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from slrlab.cli.console import print_json, print_lines, print_table, progress
+from slrlab.cli.console import print_json, print_lines, print_table, progress, progress_line
 from slrlab.cli.options import JsonOption
 
 OutOption = Annotated[Path, typer.Option("--out", help="Folder for the files.", metavar="DIR")]
@@ -106,15 +106,16 @@ def reproduce(
 ) -> None:
     """Reproduce every figure, table and claim there is, into one HTML report.
 
-    Stopped and started again, it goes on where it was.
+    The report is there as soon as the first figure is, and grows. Stopped and started again, it
+    goes on where it was.
 
     Example: slrlab reproduce --out results
     """
-    from slrlab.figures.report import reproduce_all
+    from slrlab.figures.reproduction import reproduce_all
 
     if full and profile not in ("", "full"):
         raise ValueError(f"profile must be left out with --full, got {profile}")
-    with progress() as report:
+    with progress_line() as report:
         paths, holds = reproduce_all(
             out, profile=profile or ("full" if full else "quick"), report=report
         )

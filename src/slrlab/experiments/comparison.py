@@ -13,15 +13,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slrlab._result import Estimate, Result, Status, plain
+from slrlab.experiments.encoding import storable
 from slrlab.model.activations import Activation, make_activation
+from slrlab.model.lengths import LengthLaw
 from slrlab.model.tasks import Task, make_task
 from slrlab.simulation.erm import ErmRun, ErmSimulation, simulate_erm
-from slrlab.theory.erm import ErmTheory, erm_theory
+from slrlab.theory.erm import ErmBranch, ErmTheory, erm_theory
 from slrlab.theory.population import risk_at
 
 if TYPE_CHECKING:
     import pandas as pd
 
+storable(Status, LengthLaw, ErmBranch, ErmTheory)
 QUANTITIES = ("m_k", "m_v", "q_k", "q_v", "test_risk", "train_mse")
 
 

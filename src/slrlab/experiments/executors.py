@@ -211,15 +211,6 @@ class Processes:
             self._calls.pop(tag)
         return dropped
 
-    def abandon(self) -> None:
-        """Forget all calls and go on with new workers."""
-        self.drop()
-        for _, slot in self._running.values():
-            self._renew(slot)
-        self._running.clear()
-        self._calls.clear()
-        self._deaths.clear()
-
     def _renew(self, slot: int) -> None:
         _end_pool(self._pools[slot])
         self._pools[slot] = _start_pool()

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from slrlab._result import Status
+from slrlab.experiments.encoding import storable
 from slrlab.experiments.parallel import Report, parallel_map
+from slrlab.model.lengths import LengthLaw
 from slrlab.model.tasks import Task, make_task
-from slrlab.theory.erm import ErmTheory, optimal_ridge
+from slrlab.theory.erm import ErmBranch, ErmTheory, optimal_ridge
+
+storable(Status, LengthLaw, ErmBranch, ErmTheory)
 
 SIGNALS = (1.0, 2.0, 5.0)
 LENGTH = 3

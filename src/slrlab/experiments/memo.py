@@ -2,15 +2,16 @@
 
 Inside ``with remember(path):`` every call of `slrlab.experiments.parallel.parallel_map` is looked
 up first and kept, the moment it ends, in one SQLite file. A call is known by its function, its
-argument and the source of the package: changed code computes again. Values are pickled, so a file
-is to be trusted as code is. This module must not know what is computed.
+argument and the source of the package: changed code computes again. Values are kept as data (see
+`slrlab.experiments.encoding`): reading a file that somebody else made runs no code. This module
+must not know what is computed.
 """
 
 from __future__ import annotations
 
 import hashlib
-import pickle
 import sqlite3
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -19,7 +20,13 @@ from pathlib import Path
 from typing import Any
 
 from slrlab._errors import StoreError
+from slrlab.experiments.encoding import decode, encode
 
+VERSION = 1
+_SCHEMA = (
+    "CREATE TABLE calls(key TEXT PRIMARY KEY, function TEXT NOT NULL, argument TEXT NOT NULL, "
+    "value TEXT NOT NULL) WITHOUT ROWID"
+)
 _current: ContextVar[Memo | None] = ContextVar("memo", default=None)
 
 
@@ -34,35 +41,64 @@ def source_digest() -> str:
 
 
 class Memo:
-    """A file of finished calls.
+    """A file of finished calls; several threads may share it.
 
     Raises
     ------
     StoreError
-        If the file is no such file, is damaged or cannot be written.
+        If the file is no such file, is of another version, is damaged or cannot be written. It is
+        left as it was.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.reused = 0
+        self._lock = threading.RLock()
         with self._guarded():
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._base = sqlite3.connect(path, timeout=60.0, isolation_level=None)
-            self._base.execute("PRAGMA journal_mode=WAL")
-            self._base.execute("PRAGMA synchronous=NORMAL")
-            self._base.execute(
-                "CREATE TABLE IF NOT EXISTS calls(key TEXT PRIMARY KEY, function TEXT NOT NULL, "
-                "argument TEXT NOT NULL, value BLOB NOT NULL) WITHOUT ROWID"
+            self._base = sqlite3.connect(
+                path, timeout=60.0, isolation_level=None, check_same_thread=False
             )
+            try:
+                self._prepare()
+            except BaseException:
+                self._base.close()
+                raise
+
+    def _prepare(self) -> None:
+        """Make the table of a new file, or check an old one before anything is written."""
+        self._base.execute("PRAGMA trusted_schema=OFF")
+        self._base.execute("BEGIN IMMEDIATE")
+        found = self._base.execute("PRAGMA user_version").fetchone()[0]
+        tables = dict(self._base.execute("SELECT name, sql FROM sqlite_master"))
+        if found == 0 and not tables:
+            self._base.execute(_SCHEMA)
+            self._base.execute(f"PRAGMA user_version={VERSION}")
+        elif "calls" not in tables:
+            raise self._refused("it is a database of something else")
+        elif found != VERSION:
+            raise self._refused(f"it has version {found}, this slrlab reads {VERSION}")
+        elif tables != {"calls": _SCHEMA}:
+            raise self._refused("its tables are not those of finished calls")
+        self._base.execute("COMMIT")
+        problem = self._base.execute("PRAGMA quick_check(1)").fetchone()[0]
+        if problem != "ok":
+            raise self._refused(f"it is damaged ({problem})")
+        self._base.execute("PRAGMA journal_mode=WAL")
+        self._base.execute("PRAGMA synchronous=NORMAL")
+
+    def _refused(self, why: object, cure: str = "; move it away to start anew") -> StoreError:
+        return StoreError(f"cannot use the file of finished calls {self.path}: {why}{cure}")
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:
-        try:
-            yield
-        except (sqlite3.DatabaseError, OSError) as error:
-            raise StoreError(
-                f"cannot use the file of finished calls {self.path}: {error}"
-            ) from None
+        with self._lock:
+            try:
+                yield
+            except (sqlite3.OperationalError, OSError) as error:  # locked, a full disk
+                raise self._refused(error, cure="") from None
+            except sqlite3.Error as error:
+                raise self._refused(error) from None
 
     def _key(self, function: Callable[..., Any], item: Any) -> str:
         name = f"{function.__module__}.{function.__qualname__}"
@@ -77,13 +113,21 @@ class Memo:
                     "SELECT value FROM calls WHERE key = ?", (self._key(function, item),)
                 ).fetchone()
                 if row is not None:
-                    found[place] = pickle.loads(row[0])
-        self.reused += len(found)
+                    found[place] = self._value(row[0])
+            self.reused += len(found)
         return found
+
+    def _value(self, text: object) -> Any:
+        try:
+            if isinstance(text, str):
+                return decode(text)
+        except ValueError as error:
+            raise self._refused(f"a value in it is damaged ({error})") from None
+        raise self._refused("a value in it is no text")
 
     def keep(self, function: Callable[..., Any], item: Any, value: Any) -> None:
         """Commit the value of a call."""
-        given = (function.__qualname__, repr(item), pickle.dumps(value))
+        given = (function.__qualname__, repr(item), encode(value))
         with self._guarded():
             self._base.execute(
                 "INSERT OR REPLACE INTO calls VALUES (?, ?, ?, ?)",

@@ -11,6 +11,7 @@ from typing import Any, TypeVar, cast
 from slrlab._result import Report as Report
 from slrlab.experiments.executors import InProcess, Processes
 from slrlab.experiments.memo import remembered
+from slrlab.experiments.pool import Share, SharedPool
 from slrlab.simulation.machine import allowed_memory, cores
 
 Item = TypeVar("Item")
@@ -25,6 +26,7 @@ def parallel_map(
     report: Report | None = None,
     workers: int | None = None,
     size: float = 0.0,
+    keep: bool = True,
 ) -> list[Value]:
     """Return ``[function(item) for item in items]``, computed by several processes.
 
@@ -32,16 +34,15 @@ def parallel_map(
     or what the environment variable ``SLRLAB_WORKERS`` says, but no more than the memory allows if
     an item takes up to ``size`` bytes. With one worker, or one item, everything runs in this
     process. Inside `slrlab.experiments.memo.remember` what was computed before is not computed
-    again. After an error in one item no other is started; those under way are finished and kept
-    before it is raised. The death of a worker is no error.
+    again, unless ``keep`` is false. After an error in one item no other is started; those under way
+    are finished and kept before it is raised. The death of a worker is no error.
     """
     tell = report or (lambda done, total, text: None)
-    memo = remembered()
+    memo = remembered() if keep else None
     found: dict[Any, Value] = {} if memo is None else dict(memo.known(function, items))
     missing = [place for place in range(len(items)) if place not in found]
     tell(len(found), len(items), label)
-    most = max(1, int(allowed_memory() / size)) if size else len(missing)
-    executor, kept = _executor(min(workers or default_workers(), most, len(missing)))
+    executor = _executor(workers or default_workers(), len(missing), size)
     error: BaseException | None = None
     try:
         for place in missing:
@@ -58,48 +59,50 @@ def parallel_map(
                 if memo is not None:
                     memo.keep(function, items[cast(int, ended.tag)], ended.value)
                 tell(len(found), len(items), label)
-    except BaseException:
-        if isinstance(executor, Processes) and kept:
-            executor.abandon()
-        raise
     finally:
-        if not kept:
-            executor.close()
+        executor.close()
     if error is not None:
         raise error
     return [found[place] for place in range(len(items))]
 
 
-_shared: ContextVar[Processes | None] = ContextVar("shared workers", default=None)
+_shared: ContextVar[SharedPool | None] = ContextVar("shared workers", default=None)
+_rank: ContextVar[int] = ContextVar("rank", default=0)
 
 
 @contextmanager
 def shared_workers() -> Iterator[None]:
     """Keep worker processes from one `parallel_map` to the next inside a ``with`` block.
 
-    A new process takes seconds to import and to load compiled code.
+    A new process takes seconds to import and to load compiled code. Threads that run in a copy of
+    the context share the workers too.
     """
     count = default_workers()
     if count == 1:
         yield
         return
-    executor = Processes(count)
-    token = _shared.set(executor)
+    pool = SharedPool(count)
+    token = _shared.set(pool)
     try:
         yield
     finally:
         _shared.reset(token)
-        executor.close()
+        pool.close()
 
 
-def _executor(count: int) -> tuple[InProcess | Processes, bool]:
-    """Return where to compute, and whether it outlives the call."""
+def set_rank(rank: int) -> None:
+    """Let calls in this context start before those of any higher rank."""
+    _rank.set(rank)
+
+
+def _executor(workers: int, count: int, size: float) -> InProcess | Processes | Share:
+    """Return where to compute some calls of a size."""
     shared = _shared.get()
-    if count <= 1:
-        return InProcess(), False
-    if shared is not None and count == shared.slots:
-        return shared, True
-    return Processes(count), False
+    if shared is not None and workers == shared.slots:
+        return shared.share(_rank.get(), size)
+    most = max(1, int(allowed_memory() / size)) if size else count
+    fitting = min(workers, most, count)
+    return Processes(fitting) if fitting > 1 else InProcess()
 
 
 def default_workers() -> int:

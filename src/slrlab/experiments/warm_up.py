@@ -1,4 +1,4 @@
-"""Compiled code made ready beside other work.
+"""Compiled code made ready before it is needed.
 
 Numba compiles a kernel at its first call, for tens of seconds, and caches it on disk. Processes
 that reach a kernel at the same time all compile it; one that runs ahead of them does it once.
@@ -6,13 +6,8 @@ that reach a kernel at the same time all compile it; one that runs ahead of them
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
-from multiprocessing import get_context
 from typing import Any
 
-from slrlab.experiments.executors import follow_parent, single_threaded_children
 from slrlab.experiments.flows import compare_descent, compare_sgd
 from slrlab.model.lengths import LengthLaw
 from slrlab.model.tasks import SpikedSLR
@@ -32,21 +27,3 @@ def compile_kernels() -> None:
     run_amp(task, alpha=4.0, seeds=1, steps=1, **small)
     compare_descent(task, "softmax", rate=0.05, batch=2, **options)
     compare_sgd(task, "softmax", rate=0.05, **options)
-
-
-def _compile(parent: int) -> None:
-    follow_parent(parent)
-    compile_kernels()
-
-
-@contextmanager
-def compiling() -> Iterator[None]:
-    """Compile in a process of its own during a ``with`` block."""
-    process = get_context("spawn").Process(target=_compile, args=(os.getpid(),), daemon=True)
-    with single_threaded_children():
-        process.start()
-    try:
-        yield
-    finally:
-        process.terminate()
-        process.join()

@@ -80,6 +80,7 @@ def draw_figure(item: tuple[str, Path, pd.DataFrame]) -> list[Path]:
 
         drawn = figure_module(name).draw(frame)
         drawn.savefig(paths[1])
+        drawn.set_layout_engine("none")  # the layout found for one file serves both
         drawn.savefig(paths[2], metadata={"CreationDate": None})  # same table, same bytes
         plt.close(drawn)
     return paths

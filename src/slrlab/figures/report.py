@@ -6,128 +6,138 @@ import base64
 import html
 import math
 import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slrlab import _checks
-from slrlab.experiments.claims import CLAIMS, Verdict, run_claims
-from slrlab.experiments.memo import remember
-from slrlab.experiments.parallel import Report, default_workers, parallel_map, shared_workers
+from slrlab.experiments.claims import CLAIMS, Verdict
 from slrlab.experiments.sweeps.run import versions
-from slrlab.experiments.warm_up import compiling
-from slrlab.figures import (
-    FIGURES,
-    PROFILES,
-    TABLES,
-    compute_figure,
-    draw_figure,
-    figure_module,
-    make_table,
-    table_module,
-)
+from slrlab.figures import FIGURES, PROFILES, TABLES, figure_module, table_module
 from slrlab.simulation.machine import cores
 
 if TYPE_CHECKING:
     import pandas as pd
 
+CLAIMS_ITEM = "claims"
 _STYLE = """
-body{font:16px/1.5 system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem;color:#222}
-img{max-width:100%;height:auto} table{border-collapse:collapse;font-size:.85rem;width:100%}
+body{font:1rem/1.5 system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem;color:#222}
+h1{font-size:1.6rem;line-height:1.25} h2{margin-top:2.5rem} h3{margin:2rem 0 .5rem}
+h1,h2,h3,p,summary{overflow-wrap:anywhere} .note{color:#555;font-size:.9rem}
+figure{margin:0} img{display:block;max-width:100%;height:auto} .wide{overflow-x:auto}
+.zoom input{position:absolute;opacity:0} .zoom img{cursor:zoom-in}
+.zoom input:checked+img{max-width:none;cursor:zoom-out} .zoom input:focus-visible+img{outline:auto}
+table{border-collapse:collapse;font-size:.85rem;min-width:100%}
 th,td{text-align:left;padding:.25rem .6rem;border-bottom:1px solid #ddd;vertical-align:top}
-td.n{font-variant-numeric:tabular-nums;white-space:nowrap} .holds{color:#00694d;font-weight:600}
-.fails{color:#a3370b;font-weight:700} summary{cursor:pointer}
+td.t{min-width:10rem} td.n{font-variant-numeric:tabular-nums;white-space:nowrap}
+.holds{color:#00694d;font-weight:600} .fails{color:#a3370b;font-weight:700}
+.pending{color:#555;font-style:italic} summary{cursor:pointer}
+@media (max-width:40rem){body{margin-top:1rem} h1{font-size:1.35rem} th,td{padding:.2rem .35rem}}
 """
 
 
-def reproduce_all(
-    out: Path, *, profile: str = "quick", report: Report | None = None
-) -> tuple[list[Path], bool]:
-    """Make every figure and table, check every claim, write ``report.html``.
+@dataclass
+class Contents:
+    """What a page can show: files in a folder, verdicts, and when each item was finished."""
 
-    Returns the files and whether all claims hold.
+    out: Path
+    profile: str
+    verdicts: list[Verdict] | None = None
+    finished: dict[str, float] = field(default_factory=dict)
 
-    Stopped and called again, it goes on with what is missing: finished points are kept in ``out``.
+    @property
+    def figures(self) -> list[str]:
+        """Names of the figures that are there."""
+        return [name for name in FIGURES if figure_item(name) in self.finished]
 
-    Raises
-    ------
-    ValueError
-        If the profile is unknown.
-    """
-    _checks.choice(profile, "profile", PROFILES)
-    out.mkdir(parents=True, exist_ok=True)
-    timings: dict[str, float] = {}
-    frames: list[tuple[str, Path, pd.DataFrame]] = []
-    paths: list[Path] = []
-    with shared_workers():
-        with remember(out / f"finished-{profile}.sqlite"):
-            with compiling() if default_workers() > 1 else nullcontext():
-                for name in sorted(FIGURES, key=_needs_kernels):
-                    with _timed(timings, f"figure {name}"):
-                        frame = compute_figure(name, out, profile=profile, report=report)
-                    frames.append((name, out, frame))
-            for name in TABLES:
-                with _timed(timings, f"table {name}"):
-                    paths += make_table(name, out, profile=profile, report=report)
-            with _timed(timings, "claims"):
-                verdicts = run_claims(report=report)
-        with _timed(timings, "drawing"):
-            for drawn in parallel_map(draw_figure, frames, label="drawing", report=report):
-                paths += drawn
-    page = out / "report.html"
-    page.write_text(_page(out, profile, verdicts, timings), encoding="utf-8")
-    return [*paths, page], all(verdict.holds for verdict in verdicts)
+    @property
+    def pending(self) -> list[str]:
+        """Items that are not there yet."""
+        items = [*map(figure_item, FIGURES), *map(table_item, TABLES), CLAIMS_ITEM]
+        return [item for item in items if item not in self.finished]
 
 
-def _needs_kernels(name: str) -> bool:
-    """Return whether a figure waits for compiled code: the others run while it is made."""
-    return name not in ("2", "4", "5", "basins", "length", "minima", "phases", "tension")
+def figure_item(name: str) -> str:
+    """Return what a figure is called in progress and timings."""
+    return f"figure {name}"
 
 
-@contextmanager
-def _timed(timings: dict[str, float], name: str) -> Iterator[None]:
-    start = time.perf_counter()
-    yield
-    timings[name] = time.perf_counter() - start
+def table_item(name: str) -> str:
+    """Return what a table is called in progress and timings."""
+    return f"table {name}"
 
 
-def _page(out: Path, profile: str, verdicts: list[Verdict], timings: dict[str, float]) -> str:
-    held = sum(verdict.holds for verdict in verdicts)
-    tables = "".join(_table(out, name) for name in TABLES)
-    pictures = "".join(_picture(out, name) for name in FIGURES)
-    summary = "".join(_summary(verdict) for verdict in verdicts)
-    details = "".join(_details(verdict) for verdict in verdicts)
+def caption(name: str) -> str:
+    """Return two or three sentences on a figure: what is drawn, and what to see."""
+    module = figure_module(name)
+    return str(getattr(module, "CAPTION", (module.__doc__ or "").strip().split("\n")[0]))
+
+
+def render(contents: Contents) -> str:
+    """Return the page; what is not there yet is listed as pending."""
+    profile, verdicts = contents.profile, contents.verdicts
+    pictures = "".join(_picture(contents, name) for name in FIGURES)
+    tables = "".join(_table(contents, name) for name in TABLES)
+    details = "".join(_details(verdict) for verdict in verdicts or [])
     packages = ", ".join(f"{name} {number}" for name, number in versions().items())
-    spent = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in timings.items())
-    spent += f"; {sum(timings.values()) / 60.0:.1f} min in this run"
+    spent = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in contents.finished.items())
     return f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
 <title>slrlab: reproduction report</title><style>{_STYLE}</style></head><body>
 <h1>Statistical advantage of softmax attention: reproduction report</h1>
-<p>Profile <b>{html.escape(profile)}</b>. {held} of {len(verdicts)} claims hold. The paper:
+<p>Profile <b>{html.escape(profile)}</b>. {_state(contents)} The paper:
 Duranthon, Marion, Boyer, Loureiro, Zdeborová, arXiv 2509.21936.</p>
-<h2>Claims</h2>
-<table><tr><th>claim</th><th>source</th><th>statement</th><th>verdict</th><th>comparisons</th>
-<th>tightest comparison</th></tr>{summary}</table>
-<h2>Figures</h2>{pictures}
+<h2>Claims</h2>{_claims(verdicts)}
+<h2>Figures</h2>
+<p class="note">Click or tap a figure to enlarge it. Data (CSV) and vector graphic (PDF) are files
+beside this page.</p>
+{pictures}
 <h2>Tables</h2>{tables}
-<h2>Deviations</h2>{_deviations(out, verdicts)}
+<h2>Deviations</h2>{_deviations(contents)}
 <h2>Settings</h2>{_all_settings(profile)}
-<h2>Every comparison</h2>{details}
+<h2>Every comparison</h2>{details or _PENDING}
 <h2>Versions and timings</h2>
 <p>{html.escape(packages)} on {sys.platform}, {cores()} cores.</p>
-<p>{html.escape(spent)}.</p></body></html>
+<p>Finished after: {html.escape(spent)}.</p></body></html>
 """
+
+
+_PENDING = "<p class='pending'>pending</p>"
+
+
+def _state(contents: Contents) -> str:
+    """Return what there is in one sentence."""
+    parts = []
+    if contents.verdicts is not None:
+        held = sum(verdict.holds for verdict in contents.verdicts)
+        parts.append(f"{held} of {len(contents.verdicts)} claims hold.")
+    if contents.pending:
+        parts.append(
+            f"<b>Pending: {', '.join(contents.pending)}.</b> The page grows while they are "
+            "computed: load it again."
+        )
+    return " ".join(parts)
+
+
+def _claims(verdicts: list[Verdict] | None) -> str:
+    if verdicts is None:
+        return _PENDING
+    names = ("claim", "source", "statement", "verdict", "comparisons", "tightest comparison")
+    return _wide(names, "".join(map(_summary, verdicts)))
+
+
+def _wide(names: tuple[str, ...], rows: str) -> str:
+    """Return a table that scrolls by itself where the window is narrow."""
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in names)
+    return f"<div class='wide'><table><tr>{head}</tr>{rows}</table></div>"
 
 
 _FINE = {"converged", "limit", "sampled"}  # statuses that need no word
 
 
-def _deviations(out: Path, verdicts: list[Verdict]) -> str:
+def _deviations(contents: Contents) -> str:
     """Return what did not come out as it should: failed claims, and points with a status."""
     import pandas as pd
 
@@ -137,12 +147,12 @@ def _deviations(out: Path, verdicts: list[Verdict]) -> str:
             check.case,
             f"{check.left:.8g} {check.relation} {check.right:.8g} fails",
         )
-        for verdict in verdicts
+        for verdict in contents.verdicts or []
         for check in verdict.checks
         if not check.holds
     ]
-    for name in FIGURES:
-        frame = pd.read_csv(out / f"figure-{name}.csv")
+    for name in contents.figures:
+        frame = pd.read_csv(contents.out / f"figure-{name}.csv")
         for column in [str(label) for label in frame.columns if "status" in str(label)]:
             counts = frame[column].dropna().value_counts()
             rest = {str(status): int(n) for status, n in counts.items() if status not in _FINE}
@@ -154,23 +164,26 @@ def _deviations(out: Path, verdicts: list[Verdict]) -> str:
         if compared:
             rows.append(_deviation(f"figure {name}", "training against theory", compared))
     if not rows:
-        return "<p>None: every claim holds and every point reached its accuracy.</p>"
+        return (
+            _PENDING
+            if contents.pending
+            else "<p>None: every claim holds and every point reached its accuracy.</p>"
+        )
     words = (
         "Claims that fail, and points whose computation did not simply converge: at the edge of "
         "the theory (boundary), where it cannot be trusted (unstable), or short of the accuracy "
         "asked for; each is marked in its figure and in its table. Then training against theory, "
         "where the theory holds: at finite dimension they differ by more than the error bars."
     )
-    head = "<tr><th>where</th><th>what</th><th>deviation</th></tr>"
-    return f"<p>{words}</p><table>{head}{''.join(rows)}</table>"
+    return f"<p>{words}</p>" + _wide(("where", "what", "deviation"), "".join(rows))
 
 
 _SIDES = {"risk": "error", "test_risk": "test_risk_error"}  # theory, as tables call it
 
 
 def _deviation(where: str, what: str, words: str) -> str:
-    cells = (f"<td>{html.escape(text)}</td>" for text in (where, what, words))
-    return f"<tr>{''.join(cells)}</tr>"
+    cells = (f"<td>{html.escape(text)}</td>" for text in (where, what))
+    return f"<tr>{''.join(cells)}<td class='t'>{html.escape(words)}</td></tr>"
 
 
 def _against_training(frame: pd.DataFrame) -> str:
@@ -202,9 +215,8 @@ def _all_settings(profile: str) -> str:
             for key, value in own.items()
             if not key.startswith("_") and _plain(value)
         )
-        rows.append(f"<tr><td>{name}</td><td>{html.escape(told)}</td></tr>")
-    head = f"<tr><th>item</th><th>settings of profile {profile}</th></tr>"
-    return f"<table>{head}{''.join(rows)}</table>"
+        rows.append(f"<tr><td>{name}</td><td class='t'>{html.escape(told)}</td></tr>")
+    return _wide(("item", f"settings of profile {profile}"), "".join(rows))
 
 
 def _at(value: object, profile: str) -> object:
@@ -231,27 +243,32 @@ def _numbers(value: object) -> bool:
     return isinstance(value, tuple) and all(isinstance(item, int | float) for item in value)
 
 
-def _picture(out: Path, name: str) -> str:
-    data = base64.b64encode((out / f"figure-{name}.png").read_bytes()).decode("ascii")
+def _picture(contents: Contents, name: str) -> str:
     title = html.escape(f"Figure {name}: {figure_module(name).TITLE}")
-    note = html.escape(f"figure-{name}.csv, figure-{name}.pdf")
+    words = f"<p>{html.escape(caption(name))}</p>"
+    if name not in contents.figures:
+        return f"<h3>{title}</h3>{words}{_PENDING}"
+    drawn = (contents.out / f"figure-{name}.png").read_bytes()
+    data = base64.b64encode(drawn).decode("ascii")
+    image = f"<input type='checkbox'><img alt='{title}' src='data:image/png;base64,{data}'>"
     return (
-        f"<h3>{title}</h3><img alt='{title}' src='data:image/png;base64,{data}'>"
-        f"<p>Data and vector graphic: {note}, beside this page.</p>"
+        f"<h3>{title}</h3><figure><div class='wide'><label class='zoom'>{image}</label></div>"
+        f"<figcaption>{words}</figcaption></figure>"
     )
 
 
-def _table(out: Path, name: str) -> str:
+def _table(contents: Contents, name: str) -> str:
     import pandas as pd
 
-    frame = pd.read_csv(out / f"table-{name}.csv")
-    head = "".join(f"<th>{html.escape(str(column))}</th>" for column in frame.columns)
+    title = html.escape(f"Table {name}: {table_module(name).TITLE}")
+    if table_item(name) not in contents.finished:
+        return f"<h3>{title}</h3>{_PENDING}"
+    frame = pd.read_csv(contents.out / f"table-{name}.csv")
     rows = "".join(
         "<tr>" + "".join(_cell(value) for value in row) + "</tr>"
         for row in frame.itertuples(index=False)
     )
-    title = html.escape(f"Table {name}: {table_module(name).TITLE}")
-    return f"<h3>{title}</h3><table><tr>{head}</tr>{rows}</table>"
+    return f"<h3>{title}</h3>" + _wide(tuple(map(str, frame.columns)), rows)
 
 
 def _cell(value: object) -> str:
@@ -270,20 +287,20 @@ def _summary(verdict: Verdict) -> str:
     tight = f"{check.case}: {check.left:.8g} {check.relation} {check.right:.8g}"
     return (
         f"<tr><td>{verdict.name}</td><td>{html.escape(CLAIMS[verdict.name].source)}</td>"
-        f"<td>{html.escape(verdict.statement)}</td>{_verdict(verdict.holds)}"
-        f"<td class='n'>{len(verdict.checks)}</td><td>{html.escape(tight)}</td></tr>"
+        f"<td class='t'>{html.escape(verdict.statement)}</td>{_verdict(verdict.holds)}"
+        f"<td class='n'>{len(verdict.checks)}</td><td class='t'>{html.escape(tight)}</td></tr>"
     )
 
 
 def _details(verdict: Verdict) -> str:
     rows = "".join(
-        f"<tr><td>{html.escape(check.case)}</td>"
+        f"<tr><td class='t'>{html.escape(check.case)}</td>"
         f"<td>{html.escape(check.left_name)}<br>{check.left:.12g}</td>"
         f"<td class='n'>{html.escape(check.relation)}</td>"
         f"<td>{html.escape(check.right_name)}<br>{check.right:.12g}</td>"
         f"<td class='n'>{check.margin:.3g}</td>{_verdict(check.holds)}</tr>"
         for check in verdict.checks
     )
-    head = "<tr><th>case</th><th>left</th><th></th><th>right</th><th>margin</th><th></th></tr>"
+    table = _wide(("case", "left", "", "right", "margin", "verdict"), rows)
     title = html.escape(f"{verdict.name}: {verdict.statement}")
-    return f"<details><summary>{title}</summary><table>{head}{rows}</table></details>"
+    return f"<details><summary>{title}</summary>{table}</details>"

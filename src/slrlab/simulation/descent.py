@@ -80,7 +80,7 @@ def gradient_descent(
     (True, 10.0)
     """
     chosen, pace = trainable(activation), _checks.positive(rate, "rate")
-    total = _checks.integer(steps, "steps")
+    total = _checks.integer(steps, "steps", high=_checks.LARGE)
     goal = 0.0 if tolerance is None else _checks.positive(tolerance, "tolerance")
     objective = Objective(data, chosen, *ridges(ridge_k, ridge_v))
     theta = begin(start, data, chosen, seed).to_vector(learn_bias=objective.learns_bias)

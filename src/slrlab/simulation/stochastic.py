@@ -150,7 +150,7 @@ def online_sgd(
     if steps is None:
         total = math.ceil(_checks.positive(time, "time") * width / pace - 1e-9)
     else:
-        total = _checks.integer(steps, "steps")
+        total = _checks.integer(steps, "steps", high=_checks.LARGE)
     if mirrored and size % 2:
         raise ValueError(f"batch must be even if mirrored, got {batch}")
     tests = _checks.integer(test_samples, "test_samples", low=2)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from slrlab._result import Estimate, plain
+from slrlab.experiments.encoding import storable
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,9 @@ class Check:
         """Return the fields and the outcome as JSON-ready values."""
         fields = {name: plain(value) for name, value in vars(self).items()}
         return {**fields, "holds": self.holds}
+
+
+storable(Check)
 
 
 def equal(

@@ -22,6 +22,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import math
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -108,7 +109,7 @@ class Sweep:
         """Return all points, checked, each once."""
         computation = COMPUTATIONS[self.compute]
         if isinstance(self.seeds, Sequence):
-            seeds = [_checks.integer(seed, "seeds", low=0) for seed in self.seeds]
+            seeds = [_checks.integer(seed, "seeds", low=0, high=2**63) for seed in self.seeds]
             if max(seeds, default=0) >= 2**63:
                 raise ValueError(f"seeds must be numbers below 2^63, got {max(seeds)}")
         else:
@@ -117,6 +118,8 @@ class Sweep:
             raise ValueError("seeds must be a number or a list of seeds, got an empty list")
         if not computation.seeded:
             seeds = [0]
+        count = math.prod(map(len, self.grid.values())) + len(self.points)
+        _checks.integer(count * len(seeds), "number of points")
         combined = [dict(self.settings) | dict(given) for given in self.points]
         if self.grid or not combined:
             for values in itertools.product(*self.grid.values()):

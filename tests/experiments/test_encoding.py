@@ -1,0 +1,173 @@
+import json
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slrlab._result import Status
+from slrlab.experiments.encoding import decode, encode, storable
+from slrlab.experiments.learning_curve import LengthLaw
+from slrlab.theory.erm import ErmBranch, ErmTheory
+
+_PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda part: (
+        st.lists(part)
+        | st.lists(part).map(tuple)
+        | st.dictionaries(st.text() | st.integers(), part)
+    ),
+    max_leaves=20,
+)
+
+
+@given(_PLAIN)
+def test_plain_values_come_back_exactly(value):
+    found = decode(encode(value))
+    assert repr(found) == repr(value)  # types, order, nan and the last bit of every float
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        np.array([[1.5, math.nan], [math.inf, -0.0]]),
+        np.arange(6, dtype=np.int32).reshape(1, 2, 3),
+        np.zeros((0, 3)),
+        np.array([True, False]),
+        np.array(3.0),
+        np.arange(12.0).reshape(3, 4)[:, ::2],
+        np.array([1.0 + 2.0j]),
+    ],
+)
+def test_arrays_keep_dtype_and_shape(value):
+    found = decode(encode(value))
+    assert isinstance(found, np.ndarray)
+    assert found.dtype == value.dtype
+    np.testing.assert_array_equal(found, value)
+    if found.size:
+        found[...] = 0  # an array of its own
+
+
+def test_scalars_of_numpy_stay_what_they_are():
+    for value in (np.float64(0.1), np.int64(3), np.bool_(True), np.float32(0.1)):
+        found = decode(encode(value))
+        assert type(found) is type(value)
+        assert found == value
+
+
+def test_tables_come_back():
+    frame = pd.DataFrame(
+        {
+            "alpha": [1.0, math.nan, math.inf],
+            "n": [1, 2, 3],
+            "stable": [True, False, True],
+            "curve": ["softmax", "linear", "ν"],
+            "mixed": [1, "two", None],
+        }
+    )
+    for table in (frame, frame.sort_values("n", ascending=False), frame.iloc[:0]):
+        pd.testing.assert_frame_equal(decode(encode(table)), table)
+
+
+def _theory():
+    numbers = dict.fromkeys(
+        [
+            "test_risk",
+            "test_risk_error",
+            "train_mse",
+            "objective",
+            "m_k",
+            "m_v",
+            "q_k",
+            "q_v",
+            "V_k",
+            "V_v",
+            "bias",
+            "ridge_k",
+            "ridge_v",
+            "replicon",
+            "bistable_fraction",
+            "trace_gap",
+            "residual",
+            "alpha",
+            "signal",
+            "noise",
+        ],
+        0.1,
+    )
+    branch = ErmBranch(Status.SAMPLED, "informed", 0.5, math.nan, 0.3, 0.4)
+    return ErmTheory(
+        Status.UNSTABLE,
+        **numbers,
+        stable=False,
+        branch="informed",
+        branches=(branch,),
+        samples=4096,
+        steps=12,
+        task="spiked",
+        length=LengthLaw.of("1,2,3"),
+        activation="softmax",
+        errors={"m_k": math.inf},
+    )
+
+
+def test_results_come_back():
+    known = _theory()
+    found = decode(encode([known]))[0]
+    assert repr(found) == repr(known)
+    assert isinstance(found, ErmTheory)
+    assert found.status is Status.UNSTABLE
+    assert found.length == known.length
+
+
+@dataclass
+class _Stranger:
+    x: float
+
+
+def test_what_is_no_data_is_not_written():
+    for value in (_Stranger(1.0), object(), {1, 2}, lambda: 0, np.array([object()]), print):
+        with pytest.raises(TypeError, match="cannot be kept as data"):
+            encode([value])
+    with pytest.raises(TypeError, match="kind must be a dataclass or an enumeration, got dict"):
+        storable(dict)
+    with pytest.raises(TypeError, match="kind must have a name of its own, got Status again"):
+        storable(dataclass(type("Status", (), {})))
+
+
+def _array(**other):
+    return {"kind": "array", "dtype": "<f8", "shape": [1], "bytes": "AAAAAAAAAAA="} | other
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{}",
+        "[1, 2",
+        '{"kind": "os.system", "fields": {"command": "true"}}',
+        '{"kind": "_Stranger", "fields": {"x": 1.0}}',
+        '{"kind": "Status", "value": "splendid"}',
+        '{"kind": "ErmBranch", "fields": {"branch": "informed"}}',
+        '{"kind": "LengthLaw", "fields": {"lengths": [1], "probabilities": [2.0], "label": ""}}',
+        '{"kind": ["tuple"], "items": []}',
+        '{"kind": "dict", "items": [[[1], 2]]}',
+        '{"kind": "frame", "columns": [], "index": {"kind": "category", "items": []}}',
+        json.dumps(_array(dtype="|O8")),
+        json.dumps(_array(dtype="O")),
+        json.dumps(_array(dtype="<M8[s]")),
+        json.dumps(_array(shape=[10**12])),
+        json.dumps(_array(shape=[-1])),
+        json.dumps(_array(shape=[True])),
+        json.dumps(_array(bytes="AAAA")),
+        json.dumps(_array(bytes="no base 64 ö")),
+        "[" * 100_000,
+        "9" * 10_000,
+    ],
+)
+def test_foreign_text_is_refused(text):
+    with pytest.raises(ValueError, match=r"^.+$"):
+        decode(text)

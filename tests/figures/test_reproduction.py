@@ -1,0 +1,142 @@
+"""How everything is computed: order, progress, resumption; and the page that shows it."""
+
+import re
+
+import pandas as pd
+import pytest
+
+from slrlab.experiments.claims import Verdict
+from slrlab.experiments.claims.checks import below
+from slrlab.figures import FIGURES, TABLES, figure_module, report, reproduction
+from slrlab.figures.report import CLAIMS_ITEM, Contents, caption, figure_item, render
+from slrlab.figures.reproduction import Overall, reproduce_all
+
+ITEMS = ["figure 2", "figure 3", "claims"]
+
+
+@pytest.fixture
+def few(monkeypatch):
+    """Two short figures, no table, one claim."""
+    chosen = {name: FIGURES[name] for name in ("length", "2")}
+    for module in (report, reproduction):
+        monkeypatch.setattr(module, "FIGURES", chosen)
+        monkeypatch.setattr(module, "TABLES", {})
+    check = below("case", ("left", 1.0), ("right", 2.0))
+    verdict = Verdict("C4", "text", "A statement.", (check,))
+    monkeypatch.setattr(reproduction, "run_claims", lambda report: [verdict])
+    monkeypatch.setattr(reproduction, "compile_kernels", lambda: None)
+    monkeypatch.setenv("SLRLAB_WORKERS", "1")
+    return chosen
+
+
+def test_the_page_is_there_with_the_first_figure_and_grows(tmp_path, few, monkeypatch):
+    pages, lines = [], []
+    monkeypatch.setattr(
+        reproduction, "_replace", lambda path, text: pages.append(text) or path.write_text(text)
+    )
+    paths, holds = reproduce_all(
+        tmp_path, profile="toy", report=lambda done, total, line: lines.append((done, total, line))
+    )
+    assert holds
+    assert paths[-1] == tmp_path / "report.html"
+    shown = [page.count("data:image/png") for page in pages]
+    assert shown == [1, 2, 2]
+    assert ["Pending: figure length, claims" in page for page in pages] == [True, False, False]
+    assert [">pending<" in page for page in pages] == [True, True, False]
+    assert "1 of 1 claims hold" in pages[-1]
+    shares = [done for done, *_ in lines]
+    assert shares == sorted(shares)  # never starts again
+    assert shares[-1] == 1000
+    assert {total for _, total, _ in lines} == {1000}
+    assert lines[0][2].startswith("item 1 of 3: figure 2, 0 %, about ")
+    assert any(line.startswith("item 3 of 3: claims, ") for *_, line in lines)
+    assert any(line.endswith(f"; see {paths[-1]}") for *_, line in lines)
+
+
+def test_a_second_run_computes_nothing(tmp_path, few, monkeypatch):
+    reproduce_all(tmp_path, profile="toy")
+    kept = {path: path.read_bytes() for path in tmp_path.glob("figure-*.csv")}
+    assert len(kept) == 2
+    monkeypatch.setattr("slrlab.figures.points.minimal_risk", None)  # a call would fail
+    reproduce_all(tmp_path, profile="toy")
+    assert {path: path.read_bytes() for path in kept} == kept
+
+
+def test_the_line_about_the_whole_run(tmp_path, monkeypatch):
+    costs = {"figure 2": 10.0, "figure 3: theory": 60.0, "claims": 30.0}
+    monkeypatch.setattr(reproduction, "COSTS", costs)
+    monkeypatch.setenv("SLRLAB_WORKERS", "2")
+    clock = iter(range(0, 10_000, 10))
+    monkeypatch.setattr(reproduction.time, "monotonic", lambda: float(next(clock)))
+    lines = []
+    overall = Overall(ITEMS, tmp_path / "page", lambda *line: lines.append(line))
+    overall.stage(0, 10, "figure 2")
+    # at first as expected: two workers, each a second of cost a second
+    assert lines[-1] == (0, 1000, "item 1 of 3: figure 2, 0 %, about 1 min left")
+    overall.stage(10, 10, "figure 2")
+    assert lines[-1][:2] == (100, 1000)
+    overall.stage(0, 6, "figure 3: theory")
+    overall.stage(3, 6, "figure 3: theory")
+    overall.ended("figure 2")
+    line = f"item 2 of 3: figure 3, 40 %, about 1 min left; see {tmp_path / 'page'}"
+    assert lines[-1] == (400, 1000, line)
+    overall.stage(1, 6, "figure 3: theory")  # late news of another thread
+    assert lines[-1][0] == 400
+    for item in ITEMS[1:]:
+        overall.ended(item)
+    assert lines[-1] == (1000, 1000, "all 3 items")
+
+
+def test_what_was_known_before_says_nothing_about_the_speed(tmp_path, monkeypatch):
+    monkeypatch.setattr(reproduction, "COSTS", {"figure 2": 100.0, "figure 3": 100.0})
+    monkeypatch.setenv("SLRLAB_WORKERS", "1")
+    monkeypatch.setattr(reproduction.time, "monotonic", lambda: 0.0)
+    overall = Overall(ITEMS, tmp_path / "page")
+    overall.stage(5, 5, "figure 2")
+    assert str(overall) == "item 1 of 3: figure 2, 50 %, about 2 min left"
+
+
+def test_the_items_that_need_no_compiled_code_come_first(tmp_path):
+    names = list(reproduction._items(tmp_path, "toy"))
+    assert names[0] == "figure 2"
+    assert names[-1] == CLAIMS_ITEM
+    assert set(names) == {
+        *map(figure_item, FIGURES),
+        *map(report.table_item, TABLES),
+        CLAIMS_ITEM,
+    }
+    assert set(reproduction._FIRST) < set(FIGURES)
+
+
+def test_every_figure_has_a_caption():
+    missing = [name for name in FIGURES if not hasattr(figure_module(name), "CAPTION")]
+    assert missing == []
+    for name in FIGURES:
+        sentences = re.findall(r"[^.!?]+[.!?](?:\s|$)", caption(name))
+        assert 2 <= len(sentences) <= 4, name
+        assert "\n" not in caption(name), name
+
+
+def test_the_page_shows_captions_and_escapes_what_files_say(tmp_path, few):
+    from slrlab.figures import draw_figure
+
+    frame = figure_module("2").compute("toy")
+    frame["status"] = "<script>alert(1)</script>"
+    frame.to_csv(tmp_path / "figure-2.csv", index=False)
+    draw_figure(("2", tmp_path, frame))
+    page = render(Contents(tmp_path, "toy", None, {"figure 2": 1.0}))
+    assert f"<figcaption><p>{caption('2')}</p></figcaption>" in page
+    assert "<script" not in page
+    assert "&lt;script&gt;" in page
+    assert pd.read_csv(tmp_path / "figure-2.csv")["status"].iloc[0].startswith("<script>")
+
+
+def test_nothing_on_the_page_has_a_fixed_width(tmp_path, few):
+    page = render(Contents(tmp_path, "toy"))
+    assert "width=device-width" in page
+    style = page.split("<style>")[1].split("</style>")[0]
+    assert "img{display:block;max-width:100%" in style
+    assert not re.search(
+        r"(?<![-\w])(min-)?width:\s*\d+(px|rem)", style.replace("td.t{min-width:10rem}", "")
+    )
+    assert page.count("<table>") == page.count("<div class='wide'><table>")
