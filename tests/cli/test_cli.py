@@ -125,18 +125,46 @@ def test_simulate_json_is_one_object_with_the_contract_keys(capsys):
     assert [row["status"] for row in found["runs"]] == ["converged"] * 2
 
 
+COMPARE = ["simulate", "--activation", "linear", "--alpha", "3", "--ridge-k", "1"]
+COMPARE += ["--ridge-v", "1", "--compare", "--test-samples", "100"]
+QUANTITIES = {"m_k", "m_v", "q_k", "q_v", "order_risk", "test_risk", "train_mse"}
+
+
 def test_simulate_beside_theory(capsys):
-    given = ["--activation", "linear", "--alpha", "3", "--dim", "50", "--seeds", "4"]
-    given += ["--ridge-k", "1", "--ridge-v", "1", "--compare", "--test-samples", "0"]
-    code, out, _ = run(capsys, "simulate", *given, "--json")
+    code, out, _ = run(capsys, *COMPARE, "--dim", "40", "--json")
     assert code == 0
     found = json.loads(out)
-    assert set(found["z"]) == {"m_k", "m_v", "q_k", "q_v", "test_risk", "train_mse"}
+    assert found["seeds"] == 16  # enough for a test, without being asked
+    for key in ("gaps", "gap_errors", "freedom", "gap_intervals", "p_values", "z"):
+        assert set(found[key]) == QUANTITIES
+    assert found["family_p"] == pytest.approx(min(1.0, 7.0 * min(found["p_values"].values())))
     assert found["theory"]["stable"]
-    code, out, _ = run(capsys, "simulate", *given)
+    assert found["order_risk"] != found["test_risk"]
+    code, out, _ = run(capsys, *COMPARE, "--dim", "40", "--seeds", "4")
     assert code == 0
-    assert "simulation" in out
-    assert "train_mse" in out
+    assert "order_risk: test risk computed from the trained order parameters" in out
+    assert "test_risk: test risk measured on 100 fresh sequences" in out
+    assert "smallest p of 7" in out
+    assert "--dims 10,40 estimates it" in out
+    assert " z " not in out
+
+
+def test_simulate_at_two_dimensions(capsys):
+    given = [*COMPARE, "--dims", "60,30", "--seeds", "4"]
+    code, out, _ = run(capsys, *given, "--json")
+    assert code == 0
+    found = json.loads(out)
+    assert (found["dim"], found["dims"], len(found["comparisons"])) == (60, [30, 60], 2)
+    assert set(found["limits"]) == QUANTITIES
+    fit = found["limits"]["q_v"]
+    gaps = [one["gaps"]["q_v"] for one in found["comparisons"]]
+    assert fit["gap"] == pytest.approx(2.0 * gaps[1] - gaps[0])
+    assert {"gap_interval", "p_value", "drift", "drift_p_value"} <= set(fit)
+    code, out, _ = run(capsys, *given)
+    assert code == 0
+    assert "D 30, 4 seeds" in out
+    assert "D 60, 4 seeds" in out
+    assert "As D → ∞" in out
 
 
 @pytest.mark.parametrize(
@@ -151,6 +179,11 @@ def test_simulate_beside_theory(capsys):
         (["--alpha", "4", "--ridge-k", "-1"], "ridge_k must be a finite number >= 0, got -1.0"),
         (["--alpha", "4", "--signal", "inf"], "signal must be finite to draw tokens of this task"),
         (["--alpha", "4", "--dim", "9000000"], "dim must be at most "),
+        (["--alpha", "4", "--dims", "9,8"], "dims must be left out without --compare, got 9,8"),
+        (["--alpha", "4", "--compare", "--dims", "9,x"], "dims must be a whole number >= 2, got x"),
+        (["--alpha", "4", "--compare", "--dims", "9"], "dims must be at least two different"),
+        (["--alpha", "4", "--compare", "--dims", "9,8", "--dim", "7"], "dim must be left out with"),
+        (["--alpha", "4", "--compare", "--seeds", "1"], "seeds must be a whole number >= 2, got 1"),
         ([], "alpha must be a finite number > 0, got nothing"),
     ],
 )
@@ -328,10 +361,26 @@ def test_amp_json_has_one_number_for_each_iteration(capsys):
     assert found["status"] == "sampled"
     assert found["dim"] == 100
     assert found["gap_q_v"] < 0.3
+    assert all(len(found[f"{name}_p_value"]) == 3 for name in ("q_k", "q_v", "risk"))
+    assert set(found["family_p"]) == {"q_k", "q_v", "risk"}
     code, out, _ = run(capsys, *arguments)
     assert code == 0
     assert "theory" in out
     assert f"{found['q_v_se'][2]:.4f}" in out
+    assert "smallest p of 3 iterations, after Bonferroni: q_k" in out
+
+
+def test_amp_at_two_dimensions(capsys):
+    arguments = ["amp", "--alpha", "2", "--noise", "0.3", "--dims", "40,80", "--seeds", "3"]
+    arguments += ["--steps", "2", "--test-samples", "100"]
+    code, out, _ = run(capsys, *arguments, "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert (found["dim"], found["dims"]) == (80, [40, 80])
+    assert len(found["q_k"]) == len(found["limits"]["q_k"]) == 2
+    code, out, _ = run(capsys, *arguments)
+    assert code == 0
+    assert "Iteration 2 as D → ∞" in out
 
 
 @pytest.mark.parametrize(
