@@ -1,11 +1,16 @@
+import io
 import json
 import math
+import os
 import subprocess
 import sys
+from functools import partial
 
+import pandas as pd
 import pytest
 
-from slrlab import SpikedSLR, bayes_optimal, make_task, minimal_risk
+from slrlab import SpikedSLR, bayes_optimal, erm_theory, make_task, minimal_risk
+from slrlab.cli.console import Bars, progress
 from slrlab.cli.main import main
 
 KEYS = {"risk", "bayes_risk", "m_k", "m_v", "A", "B", "error", "status"}
@@ -54,7 +59,7 @@ def test_the_table_shows_the_risk(capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--signal", "-1"], "signal must be a number >= 0 or inf, got -1.0"),
+        (["--signal", "-1"], "slrlab: --signal must be a number >= 0 or inf, got -1.0"),
         (["--signal", "nan"], "signal must be a number >= 0 or inf, got nan"),
         (["--signal", "much"], "signal must be a number >= 0 or inf, got much"),
         (["--noise", "-1"], "noise must be a finite number >= 0, got -1.0"),
@@ -64,8 +69,8 @@ def test_the_table_shows_the_risk(capsys):
         (["--length", "1:0.2,2:0.3"], "(the weights sum to 0.5)"),
         (["--activation", "sofmax"], "activation must be one of softmax, linear, erf, softplus"),
         (["--bias", "big"], "bias must be a finite number or optimal, got big"),
-        (["--m-v", "1"], "m-k must be a finite number"),
-        (["--m-k", "1", "--R-k", "-1"], "R_k must be a finite number >= 0, got -1.0"),
+        (["--m-v", "1"], "--m-k must be a finite number if --m-v, --R-k or --R-v is given"),
+        (["--m-k", "1", "--R-k", "-1"], "--R-k must be a finite number >= 0, got -1.0"),
         (["--frob"], "No such option: --frob"),
         (["--signal"], "Option '--signal' requires an argument"),
     ],
@@ -79,11 +84,31 @@ def test_bad_input_is_one_line_and_code_2(capsys, arguments, message, extra):
     assert message in err
 
 
-def test_the_same_text_from_python(capsys):
+def test_the_same_text_from_python_but_for_the_option_as_typed(capsys):
     _, _, err = run(capsys, "population", "--signal", "-1")
     with pytest.raises(ValueError) as raised:
         make_task("spiked", signal=-1.0, length=3)
-    assert err == f"slrlab: {raised.value}\n"
+    assert err == f"slrlab: --{raised.value}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("simulate --alpha 1 --ridge-k -1 --ridge-v 1", "--ridge-k must be a finite number >= 0"),
+        ("simulate --alpha 1 --ridge-k 1 --ridge-v 1 --test-samples -1", "--test-samples must be"),
+        ("erm --alpha 1 --ridge optimal --ridge-k 2", "--ridge-k, --ridge-v must be left out"),
+        ("erm --alpha 1 --ridge best", "--ridge must be optimal (or give --ridge-k and --ridge-v)"),
+        ("flow --sgd-rate 0", "--sgd-rate must be a finite number > 0, got 0.0"),
+        ("flow --animate film.mp4", "--animate must be a file name ending in .gif"),
+        ("figure 2 --profile best", "--profile must be one of toy, quick, full, got best"),
+        ("figure 99", "figure must be one of 2, 3"),  # an argument, not an option
+        (f"results --where x --store {__file__}", "--where must be COLUMN=VALUE, got x"),
+    ],
+)
+def test_messages_name_options_as_they_are_typed(capsys, arguments, message):
+    code, out, err = run(capsys, *arguments.split())
+    assert (code, out) == (2, "")
+    assert err.startswith(f"slrlab: {message}")
 
 
 def test_bayes_json_is_one_object_with_the_contract_keys(capsys):
@@ -130,6 +155,13 @@ COMPARE += ["--ridge-v", "1", "--compare", "--test-samples", "100"]
 QUANTITIES = {"m_k", "m_v", "q_k", "q_v", "order_risk", "test_risk", "train_mse"}
 
 
+@pytest.fixture
+def rough_theory(monkeypatch):
+    rough = partial(erm_theory, tolerance=1e-2)
+    monkeypatch.setattr("slrlab.experiments.comparison.erm_theory", rough)
+
+
+@pytest.mark.usefixtures("rough_theory")
 def test_simulate_beside_theory(capsys):
     code, out, _ = run(capsys, *COMPARE, "--dim", "40", "--json")
     assert code == 0
@@ -149,6 +181,7 @@ def test_simulate_beside_theory(capsys):
     assert " z " not in out
 
 
+@pytest.mark.usefixtures("rough_theory")
 def test_simulate_at_two_dimensions(capsys):
     given = [*COMPARE, "--dims", "60,30", "--seeds", "4"]
     code, out, _ = run(capsys, *given, "--json")
@@ -176,7 +209,7 @@ def test_simulate_at_two_dimensions(capsys):
         (["--alpha", "4", "--seeds", "0"], "seeds must be a whole number >= 1, got 0"),
         (["--alpha", "4", "--init", "warm"], "init must be one of informed, random, got warm"),
         (["--alpha", "4", "--dtype", "half"], "dtype must be one of float32, float64, got half"),
-        (["--alpha", "4", "--ridge-k", "-1"], "ridge_k must be a finite number >= 0, got -1.0"),
+        (["--alpha", "4", "--ridge-k", "-1"], "ridge-k must be a finite number >= 0, got -1.0"),
         (["--alpha", "4", "--signal", "inf"], "signal must be finite to draw tokens of this task"),
         (["--alpha", "4", "--dim", "9000000"], "dim must be at most "),
         (["--alpha", "4", "--dims", "9,8"], "dims must be left out without --compare, got 9,8"),
@@ -193,7 +226,7 @@ def test_bad_input_to_simulate(capsys, arguments, message):
     )
     assert code == 2
     assert out == ""
-    assert err.startswith(f"slrlab: {message}")
+    assert err.startswith(f"slrlab: --{message}")
     assert err.count("\n") == 1
 
 
@@ -209,12 +242,12 @@ def test_erm_table_with_the_best_ridge(capsys):
     ("arguments", "message"),
     [
         ([], "alpha must be a finite number > 0, got nothing"),
-        (["--alpha", "0"], "ridge_k must be a finite number >= 0 (or use --ridge optimal)"),
+        (["--alpha", "0"], "--ridge-k must be a finite number >= 0 (or use --ridge optimal)"),
         (["--alpha", "0", "--ridge", "optimal"], "alpha must be a finite number > 0, got 0.0"),
         (["--alpha", "x"], "alpha must be a finite number > 0, got x"),
         (["--alpha", "1", "--ridge", "best"], "ridge must be optimal"),
         (["--alpha", "1", "--ridge", "optimal", "--ridge-k", "2"], "must be left out"),
-        (["--alpha", "1", "--ridge-k", "-1", "--ridge-v", "1"], "ridge_k must be"),
+        (["--alpha", "1", "--ridge-k", "-1", "--ridge-v", "1"], "--ridge-k must be"),
         (["--alpha", "1", "--ridge-k", "1", "--ridge-v", "1", "--seed", "1.5"], "seed must be"),
         (["--alpha", "1", "--ridge", "optimal", "--tolerance", ""], "tolerance must be"),
     ],
@@ -254,7 +287,7 @@ def test_bad_input_to_bayes(capsys, arguments, message):
     code, out, err = run(capsys, "bayes", "--json", *arguments)
     assert code == 2
     assert out == ""
-    assert err.startswith(f"slrlab: {message}")
+    assert err.startswith(f"slrlab: --{message}")
     assert err.count("\n") == 1
 
 
@@ -269,6 +302,9 @@ def test_claims(capsys):
     code, out, _ = run(capsys, "claims", "C6", "--details")
     assert code == 0
     assert "C6" in out
+    code, out, _ = run(capsys, "claims", "c6", "--json")
+    assert code == 0
+    assert json.loads(out)["claims"][0]["claim"] == "C6"
     code, _, err = run(capsys, "claims", "C99")
     assert code == 2
     assert "claim must be one of C1" in err
@@ -294,6 +330,72 @@ def test_figure(capsys, tmp_path):
     code, _, err = run(capsys, "figure", "length", "--profile", "toy", "--out", str(blocked))
     assert code == 1
     assert "file" in err.lower()
+
+
+def test_table_1_ends_with_the_table_and_counts(capsys, tmp_path, monkeypatch):
+    columns = ["task", "activation", "length", "quantity", "predicted", "measured"]
+    columns += ["deviation", "error", "how"]
+    rows = [
+        ("spiked", "linear", 2, "prefactor C", 2.0, 1.99995, -5e-5, math.nan, "fit"),
+        ("max", "softmax", "1,2", "risk", 0.25, 0.25, 1e-16, 1e-16, "quadrature"),
+        ("spiked", "linear", 2, "risk", 0.25, 0.2497, -3e-4, 0.0045, "drawn, D=400"),
+    ]
+    table = pd.DataFrame(rows, columns=columns)
+    monkeypatch.setattr("slrlab.figures.table1.compute", lambda profile, report: table)
+    code, out, _ = run(capsys, "table", "1", "--out", str(tmp_path))
+    assert code == 0
+    assert out.splitlines()[-2:] == ["3 constants", str(tmp_path / "table-1.csv")]
+    for words in ("fit: 1 constants", "spiked, linear, L=2", "1.99995", "0.2497 ± 0.0045"):
+        assert words in out
+    code, out, _ = run(capsys, "table", "1", "--out", str(tmp_path), "--json")
+    assert json.loads(out)["files"] == [str(tmp_path / "table-1.csv")]
+
+
+def test_a_new_shell_completes_commands_and_options():
+    def completed(words, at):
+        given = {"_SLRLAB_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(at)}
+        code = "from slrlab.cli.main import main; main()"
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, env=os.environ | given
+        )
+        return done.stdout.split()
+
+    assert completed("slrlab pop", 1) == ["population"]
+    assert "--ridge-k" in completed("slrlab erm --rid", 2)
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_bars_are_labelled_from_the_first_moment(monkeypatch):
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setenv("TERM", "xterm")
+    with progress("best ridge"):
+        pass
+    assert "best ridge" in screen.getvalue()
+
+
+def test_bars_never_go_back():
+    from rich.console import Console
+    from rich.progress import Progress
+
+    bar = Progress(console=Console(file=io.StringIO()))
+    bars, before = Bars(bar, "sweep"), {}
+    calls = [(0, 3, "a"), (2, 3, "a: 1 failed"), (1, 3, "a: 1 failed"), (3, 3, "a")]
+    calls += [(0, 5, "b"), (4, 5, "b"), (0, 5, "c"), *((0, 2, str(number)) for number in range(9))]
+    for call in calls:
+        bars(*call)
+        assert bar.tasks[-1].total == call[1]
+        for task in bar.tasks:
+            assert task.completed >= before.get(task.id, 0)
+            before[task.id] = task.completed
+    shown = [task for task in bar.tasks if task.visible]
+    assert [task.description for task in bar.tasks][:3] == ["a", "b", "c"]
+    assert all(task.completed == task.total for task in bar.tasks[:-1])
+    assert len(shown) <= 6
 
 
 COMMANDS = [
@@ -333,6 +435,19 @@ def test_help_teaches(capsys, command):
     assert code == 0
     assert "Usage" in out
     assert not command or "Example" in out
+
+
+def test_help_of_sweep_shows_a_whole_file(capsys):
+    code, out, _ = run(capsys, "sweep", "--help")
+    assert code == 0
+    assert "\\b" not in out
+    for line in (
+        "[settings]",
+        "[grid]",
+        "signal = [1, 2, 4]",
+        'activation = ["softmax", "linear"]',
+    ):
+        assert line in out
 
 
 def test_short_commands_import_no_heavy_library():
@@ -401,5 +516,5 @@ def test_bad_input_to_amp(capsys, arguments, message):
     code, out, err = run(capsys, "amp", "--json", *arguments)
     assert code == 2
     assert out == ""
-    assert err.startswith(f"slrlab: {message}")
+    assert err.startswith(f"slrlab: --{message}")
     assert err.count("\n") == 1

@@ -127,7 +127,7 @@ def simulate(
         return
     from slrlab.simulation.erm import simulate_erm
 
-    with progress() as report:
+    with progress("training") as report:
         result = simulate_erm(chosen_task, chosen, report=report, **given)
     errors = ", ".join(f"{name} {value:.2g}" for name, value in result.errors.items())
     runs = "; ".join(
@@ -153,7 +153,7 @@ def _compare(task: Task, activation: Activation, given: dict[str, Any], as_json:
     from slrlab.experiments.dimensions import extrapolate_erm
 
     limits = None
-    with progress() as report:
+    with progress("training and theory") as report:
         if "dims" in given:
             limits = extrapolate_erm(task, activation, report=report, **given)
             found = limits.comparisons[-1]
@@ -204,7 +204,7 @@ def amp(
         "test_samples": whole(test_samples, "test_samples"),
     }
     limits = None
-    with progress() as report:
+    with progress("message passing") as report:
         if dims is None:
             result = compare_amp(chosen, report=report, **given)
         else:
