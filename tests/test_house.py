@@ -1,5 +1,6 @@
 """The house itself: layers, documentation, the built wheel."""
 
+import importlib.util
 import json
 import os
 import re
@@ -8,10 +9,12 @@ import subprocess
 import sys
 import venv
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import slrlab
+from slrlab.cli.main import app
 
 ROOT = Path(__file__).resolve().parents[1]
 NUMBER = re.compile(r"(?<![\w.])-?\d+\.\d+(?:e[-+]?\d+)?(?!\w)")
@@ -118,6 +121,25 @@ def test_older_processors_are_derived_from_what_numpy_finds():
     assert list(sets("aarch64", ["SVE"])) == ["generic"]
 
 
+def test_the_example_prints_what_the_pages_say():
+    script = ROOT / "examples" / "needle_in_a_haystack.py"
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
+    assert len(done.stdout.splitlines()) == 4
+    for page in (ROOT / "README.md", ROOT / "docs" / "index.md"):
+        text = page.read_text(encoding="utf-8")
+        assert f"```text\n{done.stdout}```" in text
+        assert "examples/needle_in_a_haystack.py" in text
+
+
+def test_every_command_has_a_section_in_the_guide():
+    guide = (ROOT / "docs" / "guide" / "command-line.md").read_text(encoding="utf-8")
+    titles = re.findall(r"^## slrlab (\w+)$", guide, re.M)
+    own_page = {"sweep", "results"}  # see Sweeps and clusters
+    assert set(titles) | own_page >= {
+        command.callback.__name__ for command in app.registered_commands
+    }
+
+
 def test_documentation_builds_strictly_and_needs_no_network(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", tmp_path / "site"],
@@ -132,6 +154,28 @@ def test_documentation_builds_strictly_and_needs_no_network(tmp_path):
     for page in pages:
         loaded = re.findall(r"<(?:script|link|img)[^>]*(?:src|href)=[\"']?(https?:[^\"' >]*)", page)
         assert [url for url in loaded if "canonical" not in url] == []
+
+
+@pytest.mark.parametrize(
+    ("source", "bars"),
+    [
+        (r"\tfrac12 r_k \lVert k \rVert^2", 2),
+        (r"\lvert x \rvert + |y| + \|z\|", 6),
+        (r"\left| \frac12 \right|", 0),
+    ],
+)
+def test_bars_grow_only_between_left_and_right(source, bars):
+    pytest.importorskip("latex2mathml")
+    name = "docs_math"
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / "_math.py")
+    hook = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(hook)
+    page = SimpleNamespace(file=SimpleNamespace(src_uri="page.md"))
+    content = f'<span class="arithmatex">\\({source}\\)</span>'
+    found = hook.on_page_content(content, page)
+    drawn = re.findall(r"<mo([^>]*)>&#x0(?:2016|007C);</mo>", found)
+    assert sum('stretchy="false"' in given for given in drawn) == bars
+    assert all("stretchy" in given for given in drawn)
 
 
 @pytest.mark.slow

@@ -61,12 +61,16 @@ class Status(StrEnum):
 class Estimate:
     """A sampled number with its standard error.
 
+    ``freedom`` is the degrees of freedom behind the error: an error from ``n`` numbers has
+    ``n − 1``, one that is known has infinitely many.
+
     >>> print(Estimate(0.3524, 0.0011))
     0.3524 ± 0.0011
     """
 
     value: float
     error: float
+    freedom: float = math.inf
 
     @classmethod
     def of(cls, values: Any) -> Self:
@@ -79,8 +83,9 @@ class Estimate:
 
         found = np.asarray(values, dtype=float)
         if found.size < 2:
-            return cls(float(found.mean()), math.nan)
-        return cls(float(found.mean()), float(found.std(ddof=1)) / math.sqrt(found.size))
+            return cls(float(found.mean()), math.nan, 0.0)
+        error = float(found.std(ddof=1)) / math.sqrt(found.size)
+        return cls(float(found.mean()), error, found.size - 1.0)
 
     def z_score(self, other: float | Estimate) -> float:
         """Return the distance to ``other`` in standard errors of the difference."""

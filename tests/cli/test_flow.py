@@ -3,6 +3,7 @@ import json
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from PIL import Image
@@ -113,7 +114,7 @@ def test_a_film(capsys, tmp_path):
         (["--sgd-rate", "0"], "sgd-rate must be a finite number > 0, got 0.0"),
         (["--sgd-rate", "fast"], "sgd-rate must be a finite number > 0, got fast"),
         (["--signal", "inf"], "signal must be finite"),
-        (["--animate", "film.mp4"], "animation must be a file name ending in .gif, got film.mp4"),
+        (["--animate", "film.mp4"], "animate must be a file name ending in .gif, got film.mp4"),
     ],
 )
 def test_bad_input_to_flow(capsys, tmp_path, monkeypatch, arguments, message):
@@ -121,20 +122,24 @@ def test_bad_input_to_flow(capsys, tmp_path, monkeypatch, arguments, message):
     code, out, err = run(capsys, "flow", "--json", *arguments)
     assert code == 2
     assert out == ""
-    assert err.startswith(f"slrlab: {message}")
+    assert err.startswith(f"slrlab: --{message}")
     assert err.count("\n") == 1
     assert not list(tmp_path.iterdir())
 
 
-def test_a_place_that_cannot_be_written_is_found_before_any_work(capsys, tmp_path):
+def test_a_place_that_cannot_be_written_is_found_before_any_work(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr("slrlab.theory.landscape.gradient_flow", None)
     blocked = tmp_path / "file"
     blocked.write_text("")
-    for target in (blocked / "flow.csv", tmp_path):
+    # permissions do not show that nothing can be made in /proc, nor that a name is too long
+    long = tmp_path / "new" / ("n" * 300) / "flow.csv"
+    for target in (blocked / "flow.csv", tmp_path, Path("/proc/none/flow.csv"), long):
         code, out, err = run(capsys, "flow", "--length", "1000", "--out", str(target), "--json")
         assert code == 1
         assert out == ""
         assert err.startswith("slrlab: ")
         assert err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == [blocked]
 
 
 @pytest.mark.parametrize(

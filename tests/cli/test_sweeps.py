@@ -5,6 +5,8 @@ import pytest
 from PIL import Image
 
 from slrlab.cli.main import main
+from slrlab.figures.style import MARKS
+from slrlab.figures.sweep_plot import plot_sweep, series_looks
 
 TOML = """
 compute = "population"
@@ -53,10 +55,21 @@ def test_results_are_listed_filtered_and_exported(sweep, tmp_path, capsys):
         assert picture.size[0] > 300
 
 
-def test_a_sweep_prints_the_store_and_fails_loudly(sweep, tmp_path, capsys):
-    path, store = sweep
-    code, out, _ = run(capsys, "sweep", path, "--store", store)
-    assert (code, out) == (0, f"{store}\n")
+def test_a_sweep_ends_with_its_table_counts_and_store(sweep, tmp_path, capsys):
+    _, store = sweep
+    other = tmp_path / "other.toml"
+    other.write_text(TOML.replace("[1.0, 2.0]", "[1.0, 4.0]"))
+    code, out, _ = run(capsys, "sweep", other, "--store", store, "--workers", "1")
+    lines = out.splitlines()
+    assert code == 0
+    assert lines[-2:] == ["4 points: 2 computed now, 2 there before, 0 failed", str(store)]
+    assert "4 points: compute population" in out  # those of this sweep, of six in the store
+    assert out.count("converged") == 1
+    assert out.count("linear") == 2
+
+
+def test_a_sweep_fails_loudly(sweep, tmp_path, capsys):
+    _, store = sweep
     bad = tmp_path / "bad.toml"
     bad.write_text('compute = "flow"\n[settings]\nstart = "nowhere"')
     code, out, _ = run(capsys, "sweep", bad, "--store", store, "--workers", "1", "--json")
@@ -97,6 +110,32 @@ def test_wrong_input_is_one_line(sweep, tmp_path, capsys, arguments, code, words
     assert err.startswith("slrlab: ")
     assert len(err.splitlines()) == 1
     assert words in err
+
+
+def test_a_plot_tells_its_series_apart(tmp_path):
+    rows = [
+        {"compute": "population", "activation": name, "length": length, "signal": signal}
+        | {"noise": noise, "seed": 0, "value": 1.0 / signal, "error": 0.0}
+        for name in ("softmax", "linear", "elementwise: 1 + x", "elementwise: x")
+        for length in (2, 3, 10)
+        for noise in (0.0, 0.3, 0.6)
+        for signal in (1.0, 2.0)
+    ]
+    frame = pd.DataFrame(rows)
+    for part in (frame, frame.query("activation == 'softmax'"), frame.query("length == 2")):
+        varied = [name for name in ("activation", "length", "noise") if part[name].nunique() > 1]
+        series = [names for names, _ in part.groupby(varied)]
+        looks = series_looks(varied, series)
+        assert len({str(look) for look in looks}) == len(looks) == len(series)
+        for names, look in zip(series, looks, strict=True):
+            if names[0] == "linear":
+                assert look["color"] == MARKS["linear"].color
+    # black on white: markers and dashes alone tell the series of an activation apart
+    looks = series_looks(["activation", "length"], [("softmax", n) for n in range(30)])
+    assert len({(look["marker"], str(look["linestyle"])) for look in looks}) == 30
+    plot_sweep(frame, "signal", tmp_path / "many.png")
+    with Image.open(tmp_path / "many.png") as picture:
+        assert picture.size[0] > picture.size[1]
 
 
 def test_infinite_signals_and_mixed_columns_are_exported(tmp_path, capsys):

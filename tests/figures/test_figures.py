@@ -1,18 +1,24 @@
 from functools import partial
+from itertools import product
 
 import numpy as np
 import pandas as pd
 import pytest
 from PIL import Image
 
+from slrlab import Estimate
 from slrlab.experiments.claims import CLAIMS, run_claims
 from slrlab.experiments.comparison import QUANTITIES
+from slrlab.experiments.student import difference, normal_score, p_value
 from slrlab.figures import (
     FIGURES,
+    agreement,
+    draw_figure,
     figure_module,
     hard_phase,
     make_figure,
     make_table,
+    message_passing,
     report,
     reproduction,
 )
@@ -95,6 +101,68 @@ def test_descent_lies_on_its_flow(tmp_path, monkeypatch):
     assert drawn.axes[1].get_legend()
 
 
+def synthetic_agreement(rng, seeds=4):
+    """A table of figure agreement in which theory and simulation differ by chance alone."""
+    rows = []
+    for number, dim, name in product((1, 2), (40, 80), QUANTITIES):
+        ours, exact = Estimate.of(rng.normal(size=seeds)), Estimate(0.0, 1e-3, 7.0)
+        gap = difference(ours, exact)
+        row = {"number": number, "setting": f"softmax, spiked ν={number}, L=3, α=4", "dim": dim}
+        row |= {"quantity": name, "simulation": ours.value, "simulation_error": ours.error}
+        row |= {"theory": 0.0, "theory_error": 1e-3, "seeds": seeds, "gap": gap.value}
+        rows.append(row | {"p_value": p_value(gap), "z": normal_score(gap)})
+    return pd.DataFrame(rows)
+
+
+def test_agreement_draws_calibrated_scores(tmp_path):
+    tested = synthetic_agreement(np.random.default_rng(7))
+    limits = agreement._limits(tested)
+    assert set(limits["dim"]) == {np.inf}
+    assert len(limits) == 2 * len(QUANTITIES)
+    assert limits["p_value"].between(0.0, 1.0).all()
+    one = tested.query("number == 1 and quantity == 'q_v'").set_index("dim")["gap"]
+    fitted = limits.query("number == 1 and quantity == 'q_v'")["gap"].item()
+    assert fitted == pytest.approx(2.0 * one[80] - one[40])
+    frame = pd.concat([tested, limits], ignore_index=True)
+    paths = draw_figure(("agreement", tmp_path, frame))
+    assert paths[1].stat().st_size > 10_000
+    drawn = agreement.draw(frame)
+    scores, order = drawn.axes
+    # 36 comparisons: 2.5 % of 36ths in each tail
+    edges = {round(abs(line.get_xdata()[0]), 2) for line in scores.lines if len(line.get_ydata())}
+    assert round(agreement.bound(36), 2) in edges
+    assert agreement.bound(36) == pytest.approx(3.197, abs=1e-3)
+    shown = sorted(value for line in order.lines[:3] for value in line.get_ydata())
+    assert shown == pytest.approx(sorted(frame["p_value"]))
+    assert [text.get_text() for text in drawn.legends[1].texts] == [
+        "$D=40$, 4 seeds",
+        "$D=80$, 4 seeds",
+        "$D\\to\\infty$, fitted",
+    ]
+    assert not scores.texts  # nothing is written over the points
+
+
+def test_message_passing_shows_intervals_and_a_corrected_p_value(monkeypatch):
+    monkeypatch.setenv("SLRLAB_WORKERS", "1")
+    frame = message_passing.compute("toy")
+    drawn = message_passing.draw(frame)
+    panel = drawn.axes[0]
+    assert "p = " in panel.get_title()
+    assert not panel.texts
+    bars = [bar for bar in panel.containers if bar.has_yerr]
+    assert len(bars) == 3
+    first = frame.iloc[0]
+    low, high = bars[0][2][0].get_segments()[0][:, 1]
+    # two seeds: Student's t with one degree of freedom
+    assert (high - low) / 2.0 == pytest.approx(12.706 * first["q_k_error"], rel=1e-3)
+
+
+@pytest.mark.parametrize("module", [agreement, message_passing])
+def test_captions_say_what_is_drawn(module):
+    assert 2 <= module.CAPTION.count(". ") + 1 <= 4
+    assert module.CAPTION.endswith(".")
+
+
 def test_the_marks_differ_without_colour():
     shapes = {(mark.marker, str(mark.dashes)) for mark in MARKS.values()}
     assert len(shapes) == len(MARKS)
@@ -161,10 +229,11 @@ def _check_simulated(out):
     assert trained["simulated_risk"].between(0.0, 1.5).all()
     starts = pd.read_csv(out / "figure-7.csv")
     assert set(starts["init"]) == {"informed", "random"}
-    agreement = pd.read_csv(out / "figure-agreement.csv")
-    assert set(agreement["quantity"]) == set(QUANTITIES)
-    assert agreement["dim"].nunique() == 2
-    assert agreement["z"].abs().median() < 3.0  # drift of order 1/D at such small dimensions
+    compared = pd.read_csv(out / "figure-agreement.csv")
+    assert set(compared["quantity"]) == set(QUANTITIES)
+    assert compared["dim"].nunique() == 3  # two and their limit
+    assert compared["p_value"].between(0.0, 1.0).all()
+    assert compared["z"].abs().median() < 2.0  # drift of order 1/D at such small dimensions
     validity = pd.read_csv(out / "figure-validity.csv")
     assert set(validity["stable"]) == {True, False}
     gap = validity["informed_risk"] - validity["test_risk"]

@@ -14,7 +14,11 @@ import typer
 from slrlab._result import Report as Report
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
+
     from slrlab._result import Result
+
+_LINES = 6  # bars shown at once
 
 
 def print_json(value: dict[str, Any]) -> None:
@@ -66,8 +70,11 @@ def _shown(value: object) -> str:
 
 
 @contextmanager
-def progress() -> Iterator[Report]:
-    """Yield ``report(done, total, label)``: a bar on a terminal, else a line now and then."""
+def progress(label: str = "computing") -> Iterator[Report]:
+    """Yield ``report(done, total, label)``: bars on a terminal, else a line now and then.
+
+    ``label`` is shown until the first report.
+    """
     if not sys.stderr.isatty():
         yield _plain_report()
         return
@@ -87,12 +94,29 @@ def progress() -> Iterator[Report]:
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=None)
+        yield Bars(bar, label)
 
-        def report(done: int, total: int, label: str) -> None:
-            bar.update(task, completed=done, total=total, description=label)
 
-        yield report
+class Bars:
+    """Bars that only go forward: what counts anew gets a line of its own."""
+
+    def __init__(self, bar: Progress, label: str) -> None:
+        self._bar = bar
+        self._lines = [bar.add_task(label, total=None)]
+        self._done, self._total, self._label = 0, 0, label
+
+    def __call__(self, done: int, total: int, label: str) -> None:
+        """Move the last bar, or begin another one."""
+        anew = total != self._total or (done < self._done and label != self._label)
+        if self._total and anew:
+            self._bar.update(self._lines[-1], completed=self._total)
+            self._lines.append(self._bar.add_task(label, total=total))
+            self._done = 0
+            if len(self._lines) > _LINES:
+                self._bar.update(self._lines.pop(0), visible=False)
+        # a point that has to be computed again does not take the bar back
+        self._done, self._total, self._label = max(done, self._done), total, label
+        self._bar.update(self._lines[-1], completed=self._done, total=total, description=label)
 
 
 @contextmanager

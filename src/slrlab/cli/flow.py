@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import csv
-import errno
-import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -117,15 +115,15 @@ def flow(
     if sgd_rate is not None:
         from slrlab.theory.landscape import sgd_flow
 
-        rate = _checks.positive(number(sgd_rate, "sgd-rate", _POSITIVE), "sgd-rate")
+        rate = _checks.positive(number(sgd_rate, "sgd_rate", _POSITIVE), "sgd_rate")
         follow = partial(sgd_flow, rate=rate)
     if animate is not None:
         from slrlab.figures.animation import check_suffix
 
-        check_suffix(animate)
-        _check_place(animate)
-    _check_place(out)
-    with progress() as report:
+        check_suffix(animate, "animate")
+        check_writable(animate)
+    check_writable(out)
+    with progress("flow") as report:
         found = follow(chosen_task, chosen, report=report, **given)
         _write(found, out)
         files = {"trajectory": str(out)}
@@ -156,20 +154,25 @@ def read_start(text: str) -> str | tuple[list[float], list[float]]:
     return numbers[:4], numbers[4:]
 
 
-def _check_place(path: Path) -> None:
-    """Raise OSError now if a file cannot be written later."""
-    folder = path.parent
-    while not folder.exists() and folder != folder.parent:
-        folder = folder.parent
-    problem = 0
-    if path.is_dir():
-        problem, folder = errno.EISDIR, path
-    elif not folder.is_dir():
-        problem = errno.ENOTDIR
-    elif not os.access(folder, os.W_OK | os.X_OK):
-        problem = errno.EACCES
-    if problem:
-        raise OSError(problem, os.strerror(problem), str(folder))
+def check_writable(path: Path) -> None:
+    """Raise OSError now if a file cannot be written later; nothing is left behind.
+
+    Permissions do not say it all (read-only and virtual file systems, names that are too long), so
+    the folders and the file are made for a moment.
+    """
+    there, made = path.exists(), []
+    try:
+        for folder in reversed(path.parents):
+            if not folder.exists():
+                folder.mkdir()
+                made.append(folder)
+        with path.open("ab"):
+            pass
+        if not there:
+            path.unlink()
+    finally:
+        for folder in reversed(made):
+            folder.rmdir()
 
 
 def _write(found: Flow, out: Path) -> None:

@@ -6,8 +6,9 @@ stderr that names the option, what it accepts and what it was given).
 
 from __future__ import annotations
 
+import re
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from slrlab.theory.bayes_optimal import BayesOptimal, BayesThresholds
 
 app = typer.Typer(
-    add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     help="Why softmax attention retrieves better than its rivals: the theory of single-location "
@@ -100,7 +100,8 @@ def population(
     chosen_task = read_task(task, signal, length, noise)
     chosen = read_activation(activation, bias)
     if m_k is None and (m_v, r_k, r_v) != (None, None, None):
-        raise ValueError("m-k must be a finite number if m-v, R-k or R-v is given, got nothing")
+        accepted = "a finite number if --m-v, --R-k or --R-v is given"
+        raise ValueError(f"m_k must be {accepted}, got nothing")
     with waiting(f"{chosen.name} on {chosen_task.name}-SLR"):
         if m_k is None:
             result = minimal_risk(chosen_task, chosen)
@@ -195,11 +196,12 @@ def erm(
     start = whole(seed, "seed")
     if ridge is not None:
         if ridge != "optimal":
-            raise ValueError(f"ridge must be optimal (or give ridge-k and ridge-v), got {ridge}")
+            accepted = "optimal (or give --ridge-k and --ridge-v)"
+            raise ValueError(f"ridge must be {accepted}, got {ridge}")
         if (ridge_k, ridge_v) != (None, None):
             given = ridge_v if ridge_k is None else ridge_k
-            raise ValueError(f"ridge-k, ridge-v must be left out with --ridge optimal, got {given}")
-        with progress() as report:
+            raise ValueError(f"ridge_k, ridge_v must be left out with --ridge optimal, got {given}")
+        with progress("best ridge") as report:
             result = optimal_ridge(
                 chosen_task,
                 chosen,
@@ -210,7 +212,7 @@ def erm(
             )
     else:
         accepted = "a finite number >= 0 (or use --ridge optimal)"
-        with progress() as report:
+        with progress("trained attention") as report:
             result = erm_theory(
                 chosen_task,
                 chosen,
@@ -251,7 +253,7 @@ def main(arguments: list[str] | None = None) -> None:
         code = command.main(given or ["--help"], prog_name="slrlab", standalone_mode=False)
         sys.stdout.flush()
     except (ValueError, TypeError) as error:
-        _stop(str(error), 2)
+        _stop(_as_typed(str(error), command, given), 2)
     except SlrlabError as error:
         _stop(str(error), 1)
     except MemoryError:
@@ -273,6 +275,22 @@ def main(arguments: list[str] | None = None) -> None:
     if code == 130:
         _stop("interrupted", 130)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _as_typed(message: str, command: Any, given: list[str]) -> str:
+    """Return "NAME must be …" with the name as the option of the command that was called.
+
+    The library says ``ridge_k``, the shell ``--ridge-k``; what is no option stays as it is.
+    """
+    called = next((command.commands[word] for word in given if word in command.commands), command)
+    options = {text[2:] for param in called.params for text in param.opts if text[:2] == "--"}
+
+    def typed(name: re.Match[str]) -> str:
+        option = name[0].replace("_", "-")
+        return f"--{option}" if option in options else name[0]
+
+    names, must, rest = message.partition(" must ")
+    return re.sub(r"[\w-]+", typed, names) + must + rest if must else message
 
 
 def _stop(message: str, code: int) -> None:

@@ -33,7 +33,7 @@ def claims(
     """
     from slrlab.experiments.claims import run_claims
 
-    with progress() as report:
+    with progress("claims") as report:
         verdicts = run_claims(names, report=report)
     holds = all(verdict.holds for verdict in verdicts)
     if as_json:
@@ -67,7 +67,7 @@ def figure(
     """
     from slrlab.figures import make_figure
 
-    with progress() as report:
+    with progress(f"figure {name}") as report:
         paths = make_figure(name, out, profile=profile, report=report)
     _files("figure", name, paths, as_json)
 
@@ -85,15 +85,42 @@ def table(
     profile: ProfileOption = "quick",
     as_json: JsonOption = False,
 ) -> None:
-    """Compute a table of the paper, predicted beside measured, as CSV.
+    """Compute a table of the paper, predicted beside measured; print it and write it as CSV.
 
     Example: slrlab table 1 --out results
     """
     from slrlab.figures import make_table
 
-    with progress() as report:
+    with progress(f"table {name}") as report:
         paths = make_table(name, out, profile=profile, report=report)
+    if not as_json:
+        _print_constants(paths[0])
     _files("table", name, paths, as_json)
+
+
+def _print_constants(path: Path) -> None:
+    """Print a table of predicted and measured constants, and how many there are of each kind."""
+    import pandas as pd
+
+    from slrlab._result import Estimate
+
+    frame = pd.read_csv(path)
+    for how, part in frame.groupby("how", sort=False):
+        rows = [
+            (
+                f"{row['task']}, {row['activation']}, L={row['length']}",
+                row["quantity"],
+                f"{row['predicted']:.6g}",
+                # the errors of quadratures lie below the digits shown
+                str(Estimate(row["measured"], row["error"]))
+                if row["error"] > 1e-6
+                else f"{row['measured']:.6g}",
+            )
+            for row in part.to_dict("records")
+        ]
+        title = f"{how}: {len(part)} constants"
+        print_table(title, ("setting", "quantity", "predicted", "measured"), rows)
+    print_lines([f"{len(frame)} constants"])
 
 
 def reproduce(

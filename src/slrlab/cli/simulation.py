@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from slrlab.cli.console import print_json, print_result, print_table, progress
+from slrlab.cli.comparisons import print_amp, print_erm
+from slrlab.cli.console import print_json, print_result, progress
 from slrlab.cli.options import (
     ActivationOption,
     AlphaOption,
@@ -28,12 +29,22 @@ if TYPE_CHECKING:
     from slrlab.model.activations import Activation
     from slrlab.model.tasks import Task
 
+_DIM, _SEEDS, _SEEDS_COMPARED = "1000", "4", "16"
 
 DimOption = Annotated[
-    str, typer.Option("--dim", help="Dimensions D; the paper's size is 10⁴/√α.", metavar="D")
+    str | None,
+    typer.Option(
+        "--dim", help=f"Dimensions D; default {_DIM}. The paper's size is 10⁴/√α.", metavar="D"
+    ),
 ]
-SeedsOption = Annotated[
-    str, typer.Option("--seeds", help="Runs, each on its own data.", metavar="n")
+DimsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--dims",
+        help="Several dimensions, such as 250,1000: compare at each, and as D → ∞ by fitting "
+        "a + b/D.",
+        metavar="D,D,…",
+    ),
 ]
 SeedOption = Annotated[str, typer.Option("--seed", help="Seed of the first run.", metavar="n")]
 TestOption = Annotated[
@@ -50,8 +61,16 @@ def simulate(
     activation: ActivationOption = "softmax",
     bias: BiasOption = None,
     alpha: AlphaOption = None,
-    dim: DimOption = "1000",
-    seeds: SeedsOption = "4",
+    dim: DimOption = None,
+    dims: DimsOption = None,
+    seeds: Annotated[
+        str | None,
+        typer.Option(
+            "--seeds",
+            help=f"Runs, each on its own data; default {_SEEDS}, with --compare {_SEEDS_COMPARED}.",
+            metavar="n",
+        ),
+    ] = None,
     ridge_k: RidgeKOption = None,
     ridge_v: RidgeVOption = None,
     init: Annotated[
@@ -75,7 +94,7 @@ def simulate(
         str, typer.Option("--max-steps", help="Quasi-Newton steps at most.", metavar="n")
     ] = "2000",
     compare: Annotated[
-        bool, typer.Option("--compare", help="Solve the theory too and give z-scores.")
+        bool, typer.Option("--compare", help="Solve the theory too and test each difference.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -83,7 +102,7 @@ def simulate(
 
     Example: slrlab simulate --alpha 4 --dim 1000 --ridge-k 0.5 --ridge-v 0.8
 
-    Example: slrlab simulate --alpha 4 --ridge-k 0.5 --ridge-v 0.8 --seeds 16 --compare
+    Example: slrlab simulate --alpha 4 --ridge-k 0.5 --ridge-v 0.8 --compare --dims 250,1000
     """
     accepted = "a finite number >= 0"
     chosen_task, chosen = read_task(task, signal, length, noise), read_activation(activation, bias)
@@ -91,8 +110,6 @@ def simulate(
         "alpha": number(alpha, "alpha", "a finite number > 0"),
         "ridge_k": number(ridge_k, "ridge_k", accepted),
         "ridge_v": number(ridge_v, "ridge_v", accepted),
-        "dim": whole(dim, "dim", low=2),
-        "seeds": whole(seeds, "seeds", low=2 if compare else 1),
         "seed": whole(seed, "seed"),
         "init": init,
         "dtype": dtype,
@@ -100,12 +117,17 @@ def simulate(
         "max_steps": whole(max_steps, "max_steps", low=1),
         "test_samples": whole(test_samples, "test_samples"),
     }
+    if dims is not None and not compare:
+        raise ValueError(f"dims must be left out without --compare, got {dims}")
+    given |= _sizes(dim, dims)
+    count = seeds or (_SEEDS_COMPARED if compare else _SEEDS)
+    given["seeds"] = whole(count, "seeds", low=2 if compare else 1)
     if compare:
         _compare(chosen_task, chosen, given, as_json)
         return
     from slrlab.simulation.erm import simulate_erm
 
-    with progress() as report:
+    with progress("training") as report:
         result = simulate_erm(chosen_task, chosen, report=report, **given)
     errors = ", ".join(f"{name} {value:.2g}" for name, value in result.errors.items())
     runs = "; ".join(
@@ -116,23 +138,33 @@ def simulate(
     print_result("Simulated training", result, as_json, special)
 
 
+def _sizes(dim: str | None, dims: str | None) -> dict[str, Any]:
+    """Return one dimension, or several to extrapolate from."""
+    if dims is None:
+        return {"dim": whole(dim or _DIM, "dim", low=2)}
+    if dim is not None:
+        raise ValueError(f"dim must be left out with --dims, got {dim}")
+    return {"dims": [whole(text, "dims", low=2) for text in dims.split(",")]}
+
+
 def _compare(task: Task, activation: Activation, given: dict[str, Any], as_json: bool) -> None:
     """Run both sides and print them quantity by quantity."""
-    from slrlab.experiments.comparison import QUANTITIES, compare_erm
+    from slrlab.experiments.comparison import compare_erm
+    from slrlab.experiments.dimensions import extrapolate_erm
 
-    with progress() as report:
-        found = compare_erm(task, activation, report=report, **given)
+    limits = None
+    with progress("training and theory") as report:
+        if "dims" in given:
+            limits = extrapolate_erm(task, activation, report=report, **given)
+            found = limits.comparisons[-1]
+        else:
+            found = compare_erm(task, activation, report=report, **given)
     if as_json:
         both = found.simulation.to_dict() | found.to_dict()
         del both["simulation"]  # its keys are those of the command without --compare
-        print_json(both)
+        print_json(both if limits is None else both | limits.to_dict())
     else:
-        rows = []
-        for name in QUANTITIES:
-            ours, exact = found.sides(name)
-            rows.append((name, str(exact), str(ours), f"{found.z[name]:+.2f}"))
-        title = f"{found.simulation}"
-        print_table(title, ("quantity", "theory", "simulation", "z"), rows)
+        print_erm(found, limits, given["test_samples"])
     if not found.status.usable:
         raise typer.Exit(1)
 
@@ -143,8 +175,11 @@ def amp(
     length: LengthOption = "3",
     noise: NoiseOption = "0",
     alpha: AlphaOption = None,
-    dim: DimOption = "2000",
-    seeds: SeedsOption = "4",
+    dim: DimOption = None,
+    dims: DimsOption = None,
+    seeds: Annotated[
+        str, typer.Option("--seeds", help="Runs, each on its own data.", metavar="n")
+    ] = _SEEDS_COMPARED,
     seed: SeedOption = "0",
     steps: Annotated[str, typer.Option("--steps", help="Iterations.", metavar="n")] = "20",
     test_samples: TestOption = "20000",
@@ -152,26 +187,32 @@ def amp(
 ) -> None:
     """Message passing on N = alpha·D simulated sequences, beside its state evolution.
 
-    Example: slrlab amp --alpha 2 --noise 0.3 --dim 2000 --seeds 4
+    Example: slrlab amp --alpha 2 --noise 0.3 --dim 1000
+
+    Example: slrlab amp --alpha 2 --noise 0.3 --dims 250,1000
     """
     from slrlab.experiments.amp import compare_amp
+    from slrlab.experiments.dimensions import extrapolate_amp
 
     chosen = read_task(task, signal, length, noise)
-    samples = number(alpha, "alpha", "a finite number > 0")
-    with progress() as report:
-        result = compare_amp(
-            chosen,
-            alpha=samples,
-            dim=whole(dim, "dim", low=2),
-            seeds=whole(seeds, "seeds", low=1),
-            seed=whole(seed, "seed"),
-            steps=whole(steps, "steps", low=1),
-            test_samples=whole(test_samples, "test_samples"),
-            report=report,
-        )
+    given: dict[str, Any] = {
+        "alpha": number(alpha, "alpha", "a finite number > 0"),
+        **_sizes(dim, dims),
+        "seeds": whole(seeds, "seeds", low=1 if dims is None else 2),
+        "seed": whole(seed, "seed"),
+        "steps": whole(steps, "steps", low=1),
+        "test_samples": whole(test_samples, "test_samples"),
+    }
+    limits = None
+    with progress("message passing") as report:
+        if dims is None:
+            result = compare_amp(chosen, report=report, **given)
+        else:
+            limits = extrapolate_amp(chosen, report=report, **given)
+            result = limits.comparisons[-1]
     if as_json:
-        print_json(result.to_dict())
+        print_json(result.to_dict() if limits is None else result.to_dict() | limits.to_dict())
     else:
-        print_table(str(result), *result.table())
+        print_amp(result, limits)
     if not result.status.usable:
         raise typer.Exit(1)

@@ -20,6 +20,9 @@ from slrlab.cli.options import JsonOption, whole
 if TYPE_CHECKING:
     import pandas as pd
 
+    from slrlab.experiments.sweeps.definition import Sweep
+    from slrlab.experiments.sweeps.run import SweepSummary
+
 StoreOption = Annotated[
     Path, typer.Option("--store", help="SQLite file of results.", metavar="FILE")
 ]
@@ -50,14 +53,13 @@ def sweep(
 ) -> None:
     r"""Compute every point of a sweep that the store does not hold yet.
 
-    Each point is kept the moment it is finished; stop it at any time and run it again.
+    Each point is kept the moment it is finished; stop it at any time and run it again. FILE says:
 
-    \b
     compute = "population"        # or bayes, erm, optimal-ridge, simulate, flow
     seeds = 1
-    [settings]
+    \[settings]
     length = 3
-    [grid]
+    \[grid]
     signal = [1, 2, 4]
     activation = ["softmax", "linear"]
 
@@ -68,7 +70,7 @@ def sweep(
 
     count = None if workers is None else whole(workers, "workers", low=1)
     wanted = read_sweep(file)
-    with progress() as report:
+    with progress("sweep") as report:
         found = run_sweep(
             wanted,
             store,
@@ -80,7 +82,7 @@ def sweep(
     if as_json:
         print_json(found.to_dict())
     else:
-        print_lines([store])
+        _summary(wanted, found)
     if found.failed or found.failed_before:
         told = list(found.problems[:_TOLD])
         if found.failed > _TOLD:
@@ -89,6 +91,20 @@ def sweep(
             told.append(f"{found.failed_before} points failed before; --retry-failed tries again")
         print_problems(told)
         raise typer.Exit(1)
+
+
+def _summary(wanted: Sweep, found: SweepSummary) -> None:
+    """Print the points of a sweep, what became of them, and the file that holds them."""
+    from slrlab.experiments.sweeps.store import Store
+
+    keys = {point.key for point in wanted.expand()}
+    with Store(found.store) as base:
+        frame = base.frame()
+    if not frame.empty:
+        _listing(frame[frame["key"].isin(keys)])
+    counts = f"{found.computed} computed now, {found.points - found.computed} there before"
+    failed = found.failed + found.failed_before
+    print_lines([f"{found.points} points: {counts}, {failed} failed", found.store])
 
 
 def results(

@@ -1,21 +1,29 @@
-"""Message passing on data beside its state evolution, iteration by iteration."""
+"""Message passing on data beside its state evolution, iteration by iteration.
+
+Each iteration is tested with Student's t. Iterations are not independent of each other: the whole
+path is judged by the smallest p-value after Bonferroni, which holds all the same.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from slrlab._result import Result, Status
+from slrlab._result import Estimate, Result, Status
 from slrlab.experiments.parallel import Report
+from slrlab.experiments.student import difference, family_p, p_value
 from slrlab.model.lengths import LengthLaw
 from slrlab.model.tasks import Task
 from slrlab.simulation.amp import AmpSimulation, run_amp
 from slrlab.theory.bayes_optimal import AmpStateEvolution, amp_state_evolution
+from slrlab.theory.bayes_optimal.trajectory import SEEDS
 
 if TYPE_CHECKING:
     import pandas as pd
+
+COMPARED = ("q_k", "q_v", "risk")
 
 
 @dataclass(frozen=True)
@@ -32,10 +40,14 @@ class AmpComparison(Result):
         Their standard errors over seeds; nan with one seed.
     q_k_se, q_v_se, risk_se
         What state evolution says.
+    q_k_p_value, q_v_p_value, risk_p_value
+        How often chance alone makes so large a difference (Student's t); nan with one seed.
+    family_p
+        For each of the three the smallest p-value times the number of iterations, at most 1.
     gap_q_k, gap_q_v, gap_risk
         The largest distance of the two over all iterations; nan if there is none.
-    theory_error
-        Error of the state evolution.
+    theory_error, theory_freedom
+        Error of the state evolution, and its degrees of freedom: few if it is sampled.
     """
 
     iteration: tuple[int, ...]
@@ -48,10 +60,15 @@ class AmpComparison(Result):
     q_k_se: tuple[float, ...]
     q_v_se: tuple[float, ...]
     risk_se: tuple[float, ...]
+    q_k_p_value: tuple[float, ...]
+    q_v_p_value: tuple[float, ...]
+    risk_p_value: tuple[float, ...]
+    family_p: dict[str, float]
     gap_q_k: float
     gap_q_v: float
     gap_risk: float
     theory_error: float
+    theory_freedom: float
     seconds: float
     alpha: float
     dim: int
@@ -64,17 +81,31 @@ class AmpComparison(Result):
 
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Return columns and rows for people: each number beside what theory says."""
-        names = ("q_k", "q_v", "risk")
-        columns = ["t", *(head for name in names for head in (name, "theory"))]
+        columns = ["t", *(head for name in COMPARED for head in (name, "theory"))]
         rows = []
         for at, iteration in enumerate(self.iteration):
             row = [str(iteration)]
-            for name in names:
+            for name in COMPARED:
                 value, error = getattr(self, name)[at], getattr(self, f"{name}_error")[at]
                 spread = "" if math.isnan(error) else f"±{error:.3f}"
                 row += [f"{value:.4f}{spread}", f"{getattr(self, f'{name}_se')[at]:.4f}"]
             rows.append(row)
         return columns, rows
+
+    def sides(self, name: str) -> list[tuple[Estimate, Estimate]]:
+        """Return simulation and theory of one quantity after each iteration, with errors."""
+        columns = (getattr(self, f"{name}{kind}") for kind in ("", "_error", "_se"))
+        return [
+            (
+                Estimate(value, error, self.seeds - 1.0),
+                Estimate(exact, self.theory_error, self.theory_freedom),
+            )
+            for value, error, exact in zip(*columns, strict=True)
+        ]
+
+    def gaps(self, name: str) -> list[Estimate]:
+        """Return simulation minus theory of one quantity after each iteration."""
+        return [difference(*pair) for pair in self.sides(name)]
 
     def to_frame(self) -> pd.DataFrame:
         """Return the numbers with one row for each iteration."""
@@ -97,7 +128,7 @@ def compare_amp(
     *,
     alpha: float,
     dim: int,
-    seeds: int = 4,
+    seeds: int = 16,
     seed: int = 0,
     steps: int = 20,
     test_samples: int = 20_000,
@@ -107,7 +138,8 @@ def compare_amp(
     """Run message passing and its state evolution on one setting.
 
     The parameters are those of `slrlab.run_amp`. State evolution is computed at the ``N/D`` of the
-    data, which differs from ``alpha`` by the rounding of ``N``.
+    data, which differs from ``alpha`` by the rounding of ``N``. A drift of order ``1/D`` is part of
+    the differences; `slrlab.experiments.dimensions.extrapolate_amp` estimates it.
 
     Raises
     ------
@@ -147,8 +179,8 @@ def _largest_gap(found: Sequence[float], expected: Sequence[float]) -> float:
 
 
 def _together(found: AmpSimulation, theory: AmpStateEvolution) -> AmpComparison:
-    reached = len(found.iteration)
-    return AmpComparison(
+    reached, unknown = len(found.iteration), (math.nan,) * len(found.iteration)
+    both = AmpComparison(
         status=found.status if theory.status.reached else Status.INACCURATE,
         iteration=found.iteration,
         q_k=found.q_k,
@@ -160,10 +192,15 @@ def _together(found: AmpSimulation, theory: AmpStateEvolution) -> AmpComparison:
         q_k_se=theory.q_k[:reached],
         q_v_se=theory.q_v[:reached],
         risk_se=theory.risk[:reached],
+        q_k_p_value=unknown,
+        q_v_p_value=unknown,
+        risk_p_value=unknown,
+        family_p={},
         gap_q_k=_largest_gap(found.q_k, theory.q_k),
         gap_q_v=_largest_gap(found.q_v, theory.q_v),
         gap_risk=_largest_gap(found.risk, theory.risk),
         theory_error=theory.error,
+        theory_freedom=len(SEEDS) - 1.0 if theory.status is Status.SAMPLED else math.inf,
         seconds=found.seconds,
         alpha=found.alpha,
         dim=found.dim,
@@ -173,4 +210,10 @@ def _together(found: AmpSimulation, theory: AmpStateEvolution) -> AmpComparison:
         signal=found.signal,
         length=found.length,
         noise=found.noise,
+    )
+    values = {name: tuple(map(p_value, both.gaps(name))) for name in COMPARED}
+    return replace(
+        both,
+        family_p={name: family_p(row) for name, row in values.items()},
+        **{f"{name}_p_value": row for name, row in values.items()},  # type: ignore[arg-type]
     )

@@ -1,50 +1,66 @@
-"""Agreement: ten settings, six quantities, two dimensions: simulation minus theory."""
+"""Agreement: ten settings, six quantities, two dimensions: simulation against theory."""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import special
 
+from slrlab._result import Estimate
 from slrlab.experiments.comparison import QUANTITIES, STANDARD, Setting, compare_erm
+from slrlab.experiments.dimensions import gap_limit
 from slrlab.experiments.parallel import Report, parallel_map
+from slrlab.experiments.student import normal_score, p_value
+from slrlab.figures.points import data_seed
 from slrlab.figures.style import house_style
 from slrlab.theory.erm import ErmTheory, erm_theory
+from slrlab.theory.erm.fields import BLOCKS
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-TITLE = "Theory against simulated training: ten settings, two dimensions"
+TITLE = "Theory against simulated training: ten settings, two dimensions and their limit"
+CAPTION = (
+    "Top: simulation minus theory as normal scores (Student's t with the errors of both sides) for "
+    "six quantities of ten settings, at two dimensions and fitted to infinite D. Bottom: the "
+    "p-values in order, against those of a uniform law. If theory and simulation differ by chance "
+    "alone, 95 % of the scores lie in the grey band, all of them within the dashed lines, and the "
+    "p-values follow the diagonal."
+)
 DIMS = {"toy": (40, 80), "quick": (150, 600), "full": (400, 1600)}
 SEEDS = {"toy": 4, "quick": 8, "full": 40}
 TOLERANCE = {"toy": 2e-3, "quick": 1e-3, "full": 3e-4}
-LABELS = {
-    "m_k": "$m_k$",
-    "m_v": "$m_v$",
-    "q_k": "$q_k$",
-    "q_v": "$q_v$",
-    "test_risk": "test risk",
-    "train_mse": "training error",
+_MARKERS = {
+    "m_k": ("$m_k$", "o"),
+    "m_v": ("$m_v$", "s"),
+    "q_k": ("$q_k$", "^"),
+    "q_v": ("$q_v$", "D"),
+    "order_risk": ("test risk (order parameters)", "*"),
+    "train_mse": ("training error", "P"),
 }
-_COLOURS = ("#E69F00", "#0072B2")
+_COLOURS = ("#56B4E9", "#000000", "#E69F00")  # small D, large D, their limit
+_KEYS = ["number", "setting", "quantity"]
+_BAND = 0.95
 
 
 def compute(profile: str = "quick", report: Report | None = None) -> pd.DataFrame:
-    """Return one row for each setting, dimension and quantity, with its z-score."""
+    """Return one row for each setting, dimension (inf: their limit) and quantity, tested."""
     import pandas as pd
 
     chosen = STANDARD[:3] if profile == "toy" else STANDARD
     settings = [(setting, TOLERANCE[profile]) for setting in chosen]
     theory = parallel_map(_theory, settings, label="agreement: theory", report=report)
     points = [
-        (number, setting, known, dim, SEEDS[profile])
-        for dim in DIMS[profile][::-1]  # the costly ones first
-        for number, (setting, known) in enumerate(zip(chosen, theory, strict=True))
+        (number, known, dim, SEEDS[profile], place)
+        for place, dim in reversed(list(enumerate(DIMS[profile])))  # the costly ones first
+        for number, known in enumerate(theory)
     ]
     tables = parallel_map(_compared, points, label="agreement: training", report=report)
-    frame = pd.concat(tables, ignore_index=True)
+    frame = pd.concat([*tables, _limits(pd.concat(tables))], ignore_index=True)
     return frame.sort_values(["number", "dim"], ignore_index=True, kind="stable")
 
 
@@ -54,56 +70,114 @@ def _theory(item: tuple[Setting, float]) -> ErmTheory:
     return erm_theory(setting.make_task(), activation, tolerance=tolerance, **training)  # type: ignore[arg-type]
 
 
-def _compared(item: tuple[int, Setting, ErmTheory, int, int]) -> pd.DataFrame:
-    number, setting, theory, dim, seeds = item
+def _compared(item: tuple[int, ErmTheory, int, int, int]) -> pd.DataFrame:
+    number, theory, dim, seeds, place = item
+    setting = STANDARD[number]
     where: dict[str, Any] = {"dim": dim, "seeds": seeds, **setting.training}
+    where["seed"] = data_seed(setting) + place * seeds  # each dimension has its own data
     found = compare_erm(setting.make_task(), setting.activation, theory=theory, **where)
     status = {"theory_status": str(theory.status), "status": str(found.simulation.status)}
     return found.to_frame().assign(number=number + 1, setting=str(setting), **status)
 
 
-def draw(frame: pd.DataFrame) -> Figure:
-    """Draw one panel for each quantity: gaps with error bars, both dimensions side by side."""
-    import matplotlib.pyplot as plt
+def _limits(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return one row for each setting and quantity: the gap as the dimension becomes infinite."""
+    import pandas as pd
 
+    rows = []
+    for keys, part in frame.groupby(_KEYS, sort=False):
+        pairs = [
+            (
+                Estimate(row["simulation"], row["simulation_error"], row["seeds"] - 1.0),
+                Estimate(row["theory"], row["theory_error"], BLOCKS - 1.0),
+            )
+            for row in part.to_dict("records")
+        ]
+        found = gap_limit(pairs, part["dim"].tolist())
+        gap, drift = found.value, found.drift
+        row: dict[str, Any] = dict(zip(_KEYS, keys, strict=True)) | {"dim": math.inf}
+        row |= {"gap": gap.value, "gap_error": gap.error, "freedom": gap.freedom}
+        row |= {"p_value": p_value(gap), "z": normal_score(gap)}
+        rows.append(row | {"drift": drift.value, "drift_error": drift.error})
+    return pd.DataFrame(rows).assign(seeds=int(frame["seeds"].iloc[0]))
+
+
+def bound(count: int) -> float:
+    """Return the normal score that the largest of ``count`` exceeds in at most 5 % of cases."""
+    return float(-special.ndtri((1.0 - _BAND) / (2.0 * count)))
+
+
+def draw(frame: pd.DataFrame) -> Figure:
+    """Draw every difference as a normal score, and below them the ordered p-values."""
+    import matplotlib.pyplot as plt
+    from matplotlib.lines import Line2D
+
+    dims = sorted(frame["dim"].unique())
+    seeds = int(frame["seeds"].iloc[0])
     with house_style():
-        figure, axes = plt.subplots(2, 3, figsize=(11.0, 6.0), sharex=True, layout="constrained")
-        for panel, name in zip(axes.flat, QUANTITIES, strict=True):
-            _panel(panel, frame[frame["quantity"] == name])
-            panel.set_title(LABELS[name])
-        for panel in axes[1]:
-            panel.set_xlabel("setting")
-        for panel in axes[:, 0]:
-            panel.set_ylabel("simulation minus theory")
-        figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
-        names = frame.drop_duplicates("number")[["number", "setting"]]
-        listed = [f"{row.number:>2}  {row.setting}" for row in names.itertuples()]
-        half = (len(listed) + 1) // 2
-        columns = "\n".join(
-            f"{left:<52}{right}"
-            for left, right in zip(listed[:half], [*listed[half:], ""][:half], strict=True)
+        figure, (scores, order) = plt.subplots(
+            2, 1, figsize=(6.8, 8.6), height_ratios=(2.1, 1.0), layout="constrained"
         )
-        figure.supxlabel(columns, fontsize=7.5, family="monospace", ha="left", x=0.08)
+        _scores(scores, frame, dims)
+        _order(order, frame, dims)
+        quantities = [
+            Line2D([], [], linestyle="none", marker=mark, color="0.35", label=label)
+            for label, mark in _MARKERS.values()
+        ]
+        figure.legend(handles=quantities, loc="outside upper center", ncols=3)
+        colours = [
+            Line2D([], [], linestyle="none", marker="o", color=colour, label=_dim_label(dim, seeds))
+            for dim, colour in zip(dims, _COLOURS, strict=True)
+        ]
+        figure.legend(handles=colours, loc="outside lower center", ncols=3)
         return figure
 
 
-def _panel(panel: Axes, part: pd.DataFrame) -> None:
-    panel.axhline(0.0, color="black", linewidth=0.8)
-    for dim, colour, shift in zip(
-        sorted(part["dim"].unique()), _COLOURS, (-0.15, 0.15), strict=True
-    ):
-        rows = part[part["dim"] == dim]
-        worst = rows["z"].abs().max()
-        panel.errorbar(
-            rows["number"] + shift,
-            rows["simulation"] - rows["theory"],
-            yerr=np.hypot(rows["simulation_error"], rows["theory_error"]),
-            fmt="o",
-            color=colour,
-            capsize=2,
-            label=f"$D={dim}$, {int(rows['seeds'].iloc[0])} seeds, bars: 1 standard error",
-        )
-        where = 0.97 if colour == _COLOURS[0] else 0.90
-        text = f"$D={dim}$: largest $|z|$ {worst:.1f}"
-        panel.text(0.98, where, text, transform=panel.transAxes, ha="right", va="top", fontsize=7.5)
-    panel.set_xticks(sorted(part["number"].unique()))
+def _dim_label(dim: float, seeds: int) -> str:
+    return "$D\\to\\infty$, fitted" if math.isinf(dim) else f"$D={int(dim)}$, {seeds} seeds"
+
+
+def _scores(panel: Axes, frame: pd.DataFrame, dims: list[float]) -> None:
+    edge = bound(len(frame))
+    panel.axvspan(-1.96, 1.96, color="0.93", zorder=0)
+    panel.axvline(0.0, color="black", linewidth=0.8)
+    for side in (-edge, edge):
+        panel.axvline(side, color="black", linestyle="--", linewidth=0.9)
+    for dim, colour, shift in zip(dims, _COLOURS, (-0.25, 0.0, 0.25), strict=True):
+        for name in QUANTITIES:
+            rows = frame[(frame["dim"] == dim) & (frame["quantity"] == name)]
+            panel.plot(
+                rows["z"],
+                rows["number"] + shift,
+                linestyle="none",
+                marker=_MARKERS[name][1],
+                color=colour,
+                markersize=4.5,
+                alpha=0.85,
+            )
+    names = frame.drop_duplicates("number")
+    panel.set_yticks(names["number"], [_two_lines(text) for text in names["setting"]])
+    panel.tick_params(axis="y", labelsize=8)
+    panel.set_ylim(names["number"].max() + 0.6, names["number"].min() - 0.6)
+    panel.grid(visible=False, axis="y")
+    limit = 1.1 * max(edge, float(frame["z"].abs().max()))
+    panel.set(xlim=(-limit, limit), xlabel="simulation minus theory, as a normal score")
+    panel.set_title("each difference, by the errors of both sides")
+
+
+def _two_lines(setting: str) -> str:
+    """Return a setting with its activation and task on a line of their own."""
+    first, second, *rest = setting.split(", ")
+    return f"{first}, {second}\n{', '.join(rest)}"
+
+
+def _order(panel: Axes, frame: pd.DataFrame, dims: list[float]) -> None:
+    for dim, colour in zip(dims, _COLOURS, strict=True):
+        values = np.sort(frame.loc[frame["dim"] == dim, "p_value"].to_numpy())
+        expected = (np.arange(values.size) + 0.5) / values.size
+        panel.plot(expected, values, marker="o", markersize=3, linewidth=0.8, color=colour)
+    low = 0.3 / len(frame)
+    panel.plot([low, 1.0], [low, 1.0], color="black", linewidth=0.8)
+    panel.axhline((1.0 - _BAND) / len(frame), color="black", linestyle="--", linewidth=0.9)
+    panel.set(xscale="log", yscale="log", xlabel="p-value expected (uniform)", ylabel="p-value")
+    panel.set_title("all p-values in order")

@@ -45,10 +45,10 @@ _STAY = 2500  # milliseconds of the last frame
 _SHADES = 96  # colours of the file: lines, dots and grey
 
 
-def check_suffix(path: Path) -> None:
+def check_suffix(path: Path, name: str = "animation") -> None:
     """Raise ValueError if the name of a film does not end as it must."""
     if path.suffix.lower() != ".gif":
-        raise ValueError(f"animation must be a file name ending in .gif, got {path}")
+        raise ValueError(f"{name} must be a file name ending in .gif, got {path}")
 
 
 def animate_flow(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from slrlab.figures.style import MARKS, house_style
 
@@ -12,6 +13,10 @@ if TYPE_CHECKING:
 
 _OWN = {"seed", "value", "error", "status", "message", "seconds", "versions", "finished", "key"}
 _KINDS = (".png", ".pdf", ".svg")
+_INSIDE = 6  # series that a legend inside the axes may name
+_COLOURS = ("#000000", "#56B4E9", "#E69F00", "#882255", "#999933", "#666666")
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+_DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1)), (0, (3, 1, 1, 1)))
 
 
 def plot_sweep(frame: pd.DataFrame, x: str, path: Path) -> None:
@@ -37,33 +42,61 @@ def plot_sweep(frame: pd.DataFrame, x: str, path: Path) -> None:
     if rows.empty:
         raise ValueError(f"plot must have points with a value, got none for {path}")
     varied = [name for name in settings if name != x and rows[name].astype(str).nunique() > 1]
+    groups = list(rows.groupby(varied, dropna=False)) if varied else [((), rows)]
+    looks = series_looks(varied, [names for names, _ in groups])
+    many = len(groups) > _INSIDE
     with mpl.rc_context({"backend": "agg"}), house_style():
         import matplotlib.pyplot as plt
 
-        figure, axes = plt.subplots(figsize=(5.6, 3.8), layout="constrained")
-        groups = rows.groupby(varied, dropna=False) if varied else [((), rows)]
-        for names, part in groups:
+        figure, axes = plt.subplots(figsize=(7.4 if many else 5.6, 3.8), layout="constrained")
+        for (names, part), look in zip(groups, looks, strict=True):
             means = part.groupby(x)["value"].agg(["mean", "sem", "count"])
             several = means["sem"].where(means["count"] > 1)
             single = part.groupby(x)["error"].mean()
             bars = several.fillna(single).fillna(0.0)
-            shown = ", ".join(
-                str(value) if name == "activation" else f"{name} {value}"
-                for name, value in zip(varied, names, strict=True)
-            )
-            known = [MARKS[str(name)] for name in names if str(name) in MARKS]
-            color, marker = (known[0].color, known[0].marker) if known else (None, "o")
-            axes.errorbar(
-                means.index,
-                means["mean"],
-                yerr=bars,
-                capsize=2,
-                label=shown,
-                color=color,
-                marker=marker,
-            )
+            label = ", ".join(map(_shown, varied, names))
+            axes.errorbar(means.index, means["mean"], yerr=bars, capsize=2, label=label, **look)
         axes.set(xlabel=x, ylabel=f"{', '.join(sorted(set(rows['compute'])))}: value")
-        if varied:
+        if many:
+            figure.legend(loc="outside right upper", fontsize=8)
+        elif varied:
             axes.legend(fontsize=8)
         figure.savefig(path)
         plt.close(figure)
+
+
+def series_looks(
+    varied: Sequence[str], series: Sequence[tuple[object, ...]]
+) -> list[dict[str, Any]]:
+    """Return colour, marker and dashes of each series, no two alike.
+
+    Activations keep their colour in all figures; what else varies is told apart by markers, then
+    by dashes. Without activations there is a colour, a marker and a kind of dashes for each series.
+    """
+    place = varied.index("activation") if "activation" in varied else None
+    rest = [tuple(n for at, n in enumerate(names) if at != place) for names in series]
+    kinds = list(dict.fromkeys(map(str, rest)))
+    count = len(_MARKERS)
+    shapes = [
+        (_MARKERS[at % count], _DASHES[(at + at // count) % len(_DASHES)])
+        for at in range(count * len(_DASHES))
+    ]
+    others = iter(range(len(series)))
+    colours: dict[str, str] = {}
+    looks = []
+    for names, own in zip(series, map(str, rest), strict=True):
+        at = kinds.index(own)
+        marker, dashes = shapes[at % len(shapes)]
+        activation = str(names[place]) if place is not None else own
+        known = MARKS.get(activation)
+        if known is not None and len(kinds) == 1:
+            marker, dashes = known.marker, known.dashes
+        if activation not in colours:
+            spare = _COLOURS[next(others) % len(_COLOURS)] if known is None else known.color
+            colours[activation] = spare
+        looks.append({"color": colours[activation], "marker": marker, "linestyle": dashes})
+    return looks
+
+
+def _shown(name: str, value: object) -> str:
+    return str(value) if name == "activation" else f"{name} {value}"

@@ -64,8 +64,8 @@ class ErmSimulation(Result):
     Attributes
     ----------
     test_risk, test_risk_error
-        Risk on fresh data and its standard error: from the spread over seeds, and from the test
-        sample where there is one seed alone.
+        Risk measured on fresh data and its standard error: from the spread over seeds, and from
+        the test sample where there is one seed alone.
     train_mse, objective
         Mean squared residual on the training data, and ``F/D``.
     m_k, m_v, q_k, q_v
@@ -125,7 +125,7 @@ class ErmSimulation(Result):
         >>> found.estimate("m_v").error == found.errors["m_v"]
         True
         """
-        return Estimate(getattr(self, name), self.errors.get(name, math.nan))
+        return Estimate(getattr(self, name), self.errors.get(name, math.nan), self.seeds - 1.0)
 
     def __str__(self) -> str:
         return (

@@ -20,7 +20,7 @@ CLAIMS: dict[str, Claim] = {
 def run_claims(
     names: Sequence[str] | None = None, *, report: Report | None = None
 ) -> list[Verdict]:
-    """Check the named claims (all by default) and return their verdicts.
+    """Check the named claims (all by default; ``"c4"`` is ``"C4"``) and return their verdicts.
 
     ``report(done, total, label)`` is called as checks finish.
 
@@ -29,7 +29,7 @@ def run_claims(
     ValueError
         If a name is not a known claim.
     """
-    chosen = [_checks.choice(name, "claim", CLAIMS) for name in (names or CLAIMS)]
+    chosen = [_checks.choice(name.upper(), "claim", CLAIMS) for name in (names or CLAIMS)]
     single = [name for name in chosen if not CLAIMS[name].spreads]
     found = parallel_map(_check, single, label="claims", report=report)
     checks = dict(zip(single, found, strict=True))

@@ -272,9 +272,9 @@ class _Run:
         if self.report is None:
             return
         total = len(self.points)
-        label = f"{self.failed} failed" if self.failed else "sweep"
+        label = f"sweep: {self.failed} failed" if self.failed else "sweep"
         if self._idle:
-            label = "no workers yet"
+            label = "sweep: no workers yet"
         self.report(total - waiting - len(self._running), total, label)
 
 

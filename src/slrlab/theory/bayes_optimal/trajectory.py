@@ -22,7 +22,9 @@ from slrlab.theory.bayes_optimal.selected import MaxChannel
 from slrlab.theory.bayes_optimal.spiked import SpikedChannel
 
 _LEVELS = (1.35, 1.0)
-_SEEDS, _LOG2_SIZE = (0, 1, 2, 3), 10
+SEEDS = (0, 1, 2, 3)
+"""Seeds of the independent samples of max-SLR."""
+_LOG2_SIZE = 10
 
 _ACCURATE = 1e-6  # difference of two grids that counts as converged
 
@@ -112,7 +114,7 @@ def _channels(task: Task) -> list[Channel]:
     if isinstance(task, SpikedSLR):
         return [SpikedChannel(task, level) for level in _LEVELS]
     if isinstance(task, MaxSLR):
-        return [MaxChannel(task, _LOG2_SIZE, seed=seed) for seed in _SEEDS]
+        return [MaxChannel(task, _LOG2_SIZE, seed=seed) for seed in SEEDS]
     raise TypeError(f"task must be a SpikedSLR or a MaxSLR, got {type(task).__name__}")
 
 
