@@ -208,8 +208,12 @@ class Curve:
         """Return the point that far along the tangent, and the number of corrections."""
         guess = y = last.y + length * last.tangent
         matrix = np.vstack([last.jacobian, last.tangent])
+        change: FloatArray = np.zeros(y.size)
+        size = math.inf
         for sweep in range(1, _SWEEPS + 1):
             rest = np.append(self.gradient(y), last.tangent @ (y - guess))
+            # Broyden's update: new derivatives would cost more than a few more sweeps
+            matrix = matrix - np.outer(rest, change) / size**2
             change = np.linalg.solve(matrix, rest)
             y = y - change
             size = float(np.linalg.norm(change))
@@ -224,15 +228,18 @@ class Curve:
         plane = self.plane_at(float(here.y[-1]))
         return plane.margins(here.y[:-1], here.jacobian[:, :-1])
 
-    def locate(self, last: Step, length: float, measure: Callable[[Step], float]) -> Step:
-        """Return the point within one step at which a measure is zero."""
+    def locate(
+        self, last: Step, length: float, measure: Callable[[Step], float]
+    ) -> tuple[Step, float]:
+        """Return the point within one step at which a measure is zero, and the way there."""
         from scipy.optimize import brentq
 
         def at(part: float) -> Step:
             found = self.correct(last, part)
             return last if found is None else self.step(found[0], last.tangent)
 
-        return at(brentq(lambda part: measure(at(part)), 0.0, length, xtol=1e-9, rtol=1e-12))
+        way = brentq(lambda part: measure(at(part)), 0.0, length, xtol=1e-9, rtol=1e-12)
+        return at(way), way
 
 
 def trace(
@@ -257,6 +264,8 @@ def trace(
         Points from the start to the end, and the kind of end.
     """
     curve = Curve(plane_at)
+    if abs(bound - float(start[-1])) < _CLOSE:
+        return [start], End.RANGE
     ahead = math.copysign(1.0, bound - float(start[-1]))
     here = curve.step(start, ahead * np.eye(start.size)[-1])
     points = [start]
@@ -268,12 +277,13 @@ def trace(
         if found is None or then is None or then.tangent @ here.tangent < _TURN:
             step /= 2.0
             continue
-        last = then
+        last, way = then, step
         margins = curve.margins(then)
         if min(margins.values()) <= 0.0:
-            last = curve.locate(here, step, lambda s: min(curve.margins(s).values()))
-        if ahead * (last.y[-1] - bound) >= 0.0:
-            last = curve.locate(here, step, lambda s: ahead * float(s.y[-1] - bound))
+            last, way = curve.locate(here, step, lambda s: min(curve.margins(s).values()))
+        if ahead * (last.y[-1] - bound) > -_CLOSE:
+            if ahead * (last.y[-1] - bound) > _CLOSE:
+                last, _ = curve.locate(here, way, lambda s: ahead * float(s.y[-1] - bound))
             at = np.append(last.y[:-1], bound)
             settled = plane_at(bound).settle(at[:-1])
             if settled is not None and np.linalg.norm(settled - at[:-1]) < 1e-4:
