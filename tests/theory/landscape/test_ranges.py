@@ -13,10 +13,10 @@ def ends(branches):
 def test_ends_do_not_depend_on_the_steps():
     task = SpikedSLR(1.0, 10)
     given = {"signals": (0.15, 0.5), "anchors": 2}
-    coarse, fine = (minimum_branches(task, "erf", step=step, **given) for step in (0.5, 0.03))
+    coarse, fine = (minimum_branches(task, "erf", step=step, **given) for step in (0.6, 0.02))
     assert ends(coarse) == [(0.15, 0.1587, "range", "fold"), (0.2425, 0.5, "fold", "range")]
     for a, b in zip(coarse, fine, strict=True):
-        assert a.signals.size != b.signals.size
+        assert a.signals.size < b.signals.size
         assert a.low == pytest.approx(b.low, rel=1e-5)
         assert a.high == pytest.approx(b.high, rel=1e-5)
         assert a.risk[[0, -1]] == pytest.approx(b.risk[[0, -1]], abs=1e-6)
@@ -41,7 +41,7 @@ def test_points_of_a_branch_are_minima_until_a_curvature_is_zero():
 
 def test_two_minima_of_one_kind_at_one_signal():
     task = SpikedSLR(1.3, 100)
-    low, high = minimum_branches(task, "erf", signals=(1.2, 1.45), anchors=4, resolution=0.8)
+    low, high = minimum_branches(task, "erf", signals=(1.2, 1.45), anchors=2, resolution=0.8)
     assert (str(low.ends[1]), str(high.ends[0])) == ("fold", "fold")
     assert high.low == pytest.approx(1.2232, abs=1e-3)
     assert low.high == pytest.approx(1.3854, abs=1e-3)

@@ -22,8 +22,8 @@ from slrlab.model.lengths import FloatArray
 from slrlab.theory.landscape.minima import FAR, Place, differences
 from slrlab.theory.landscape.risk import Landscape
 
-STEP = 0.3  # first step along a curve
-_LONGEST, _SHORTEST = 0.6, 1e-5  # steps
+STEP = 0.6  # longest step along a curve
+_SHORTEST = 1e-5
 _TURN = 0.97  # cosine of the largest turn of the tangent in one step
 _SWEEPS = 8  # of the corrector
 _CLOSE = 1e-8  # last correction of a point that counts as solved
@@ -256,7 +256,7 @@ def trace(
     bound
         Logarithm of the signal to reach.
     step
-        First step along the curve; it adapts itself afterwards.
+        Longest step along the curve; it becomes shorter where the curve bends.
 
     Returns
     -------
@@ -268,7 +268,7 @@ def trace(
         return [start], End.RANGE
     ahead = math.copysign(1.0, bound - float(start[-1]))
     here = curve.step(start, ahead * np.eye(start.size)[-1])
-    points = [start]
+    points, longest, step = [start], step, step / 2.0
     if min(curve.margins(here).values()) <= 0.0:
         return points, End.LOST
     while step > _SHORTEST:
@@ -295,5 +295,5 @@ def trace(
         if last.y[1] > _ENDLESS:
             return points, End.INFINITY
         here = then
-        step = min(1.5 * step, _LONGEST) if found[1] <= _SWEEPS // 2 + 1 else step
+        step = min(1.5 * step, longest) if found[1] <= _SWEEPS // 2 + 1 else step
     return points, End.LOST

@@ -23,6 +23,7 @@ from slrlab.theory.landscape.branches import limit_at_infinity, planes_of
 from slrlab.theory.landscape.continuation import STEP, End, Plane, trace
 from slrlab.theory.landscape.minima import Place
 
+_POINTS = 25  # of a branch at infinity
 _EDGE = 1e-4  # accuracy of the logarithm of the signal at which a minimum at infinity ends
 
 
@@ -95,7 +96,7 @@ def minimum_branches(
     anchors
         Number of signals at which minima are searched for, at least 2, even in the logarithm.
     step
-        First step along a branch; later ones adapt.
+        Longest step along a branch; steps become shorter where it bends.
     resolution
         Of the quadrature.
 
@@ -174,16 +175,16 @@ def _endless(
         if not there:
             continue
         first, last = inside[0], inside[-1]
-        points = [grid[i] for i in inside]
+        low, high = grid[first], grid[last]
         ends = [End.RANGE, End.RANGE]
         if first > 0:
-            points.insert(0, edge(grid[first], grid[first - 1]))
-            ends[0] = End.INFINITY
+            low, ends[0] = edge(low, grid[first - 1]), End.INFINITY
         if last < len(grid) - 1:
-            points.append(edge(grid[last], grid[last + 1]))
-            ends[1] = End.INFINITY
-        places = [place for place in map(limit, points) if place is not None]
-        found.append(_result(task, activation, points, places, (ends[0], ends[1])))
+            high, ends[1] = edge(high, grid[last + 1]), End.INFINITY
+        points = {t: limit(t) for t in np.linspace(low, high, _POINTS).tolist()}
+        places = {t: place for t, place in points.items() if place is not None}
+        both = ends[0], ends[1]
+        found.append(_result(task, activation, list(places), list(places.values()), both))
     return found
 
 
