@@ -88,6 +88,7 @@ def draw(frame: pd.DataFrame) -> Figure:
             _learned(column[0], part, MARKS[activation].color)
             _counts(column[1], part)
             column[0].set_title(f"{activation}, $L={LENGTH}$")
+            column[1].set_title(f"{activation}: minimum reached")
             column[1].set_xlabel("signal $\\nu$")
         axes[0][0].set(xscale="log", yscale="log", ylabel="overlap after the flow")
         axes[1][0].set(ylim=(0.0, 1.0), ylabel="share of runs")

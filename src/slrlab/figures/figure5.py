@@ -93,9 +93,11 @@ def _branch(branch: Branch) -> list[dict[str, Any]]:
     if name == "spiked":
         return _whole(activation, profile)
     signals = _signals(name, activation, end, profile)
+    if len(signals) == 1:
+        return []
     middle = make_task("spiked", signal=MIDDLE, length=LENGTH)
     start = minimum_from(middle, activation, "mismatched", curvatures=False)
-    if start is None or len(signals) == 1:
+    if start is None:
         return []
     tasks = [make_task(name, signal=signal, length=LENGTH) for signal in signals]
     # off M a coarser rule is exact enough for a picture

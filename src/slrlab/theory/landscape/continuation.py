@@ -103,6 +103,7 @@ class Plane:
             End.FOLD: float(np.linalg.eigvalsh(second)[0]),
             End.PLANE: float(k[1] * slope.k[2]) / _DIFFERENCE,
             End.KIND: min(1.0 - float(x[0]) ** 2, float(v[0])),
+            End.INFINITY: _ENDLESS - float(x[1]),
         }
 
     def place(self, x: FloatArray, status: Status = Status.CONVERGED) -> Place:
@@ -214,7 +215,7 @@ class Curve:
             rest = np.append(self.gradient(y), last.tangent @ (y - guess))
             # Broyden's update: new derivatives would cost more than a few more sweeps
             matrix = matrix - np.outer(rest, change) / size**2
-            change = np.linalg.solve(matrix, rest)
+            change = np.asarray(np.linalg.solve(matrix, rest), dtype=float)
             y = y - change
             size = float(np.linalg.norm(change))
             if not (size < 0.5 * abs(length) + _CLOSE):
@@ -277,23 +278,26 @@ def trace(
         if found is None or then is None or then.tangent @ here.tangent < _TURN:
             step /= 2.0
             continue
-        last, way = then, step
-        margins = curve.margins(then)
-        if min(margins.values()) <= 0.0:
+        last, way, lost = then, step, min(curve.margins(then).values()) <= 0.0
+        if lost:
             last, way = curve.locate(here, step, lambda s: min(curve.margins(s).values()))
-        if ahead * (last.y[-1] - bound) > -_CLOSE:
-            if ahead * (last.y[-1] - bound) > _CLOSE:
+        beyond = ahead * float(last.y[-1] - bound)
+        if beyond > -_CLOSE:
+            if beyond > _CLOSE:
                 last, _ = curve.locate(here, way, lambda s: ahead * float(s.y[-1] - bound))
-            at = np.append(last.y[:-1], bound)
-            settled = plane_at(bound).settle(at[:-1])
-            if settled is not None and np.linalg.norm(settled - at[:-1]) < 1e-4:
-                at[:-1] = settled
-            return [*points, at], End.RANGE
+            return [*points, _at_bound(plane_at(bound), last.y, bound)], End.RANGE
         points.append(last.y)
-        if last is not then:
-            return points, min(margins, key=lambda end: margins[end] > 0.0)
-        if last.y[1] > _ENDLESS:
-            return points, End.INFINITY
+        if lost:
+            margins = curve.margins(last)
+            return points, min(margins, key=lambda end: margins[end])
         here = then
         step = min(1.5 * step, longest) if found[1] <= _SWEEPS // 2 + 1 else step
     return points, End.LOST
+
+
+def _at_bound(plane: Plane, y: FloatArray, bound: float) -> FloatArray:
+    """Return a point at a signal exactly; near a fold a small step off the curve is left."""
+    settled = plane.settle(y[:-1])
+    if settled is None or np.linalg.norm(settled - y[:-1]) > 1e-4:
+        settled = y[:-1]
+    return np.append(settled, bound)
