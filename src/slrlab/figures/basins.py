@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slrlab.experiments.parallel import Report, parallel_map
-from slrlab.figures.style import MARKS, house_style
+from slrlab.figures.style import END_COLORS, house_style
 from slrlab.model.lengths import FloatArray
 from slrlab.model.tasks import make_task
 from slrlab.theory.landscape.ensemble import FlowEnsemble, flow_ensemble
@@ -19,23 +19,32 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.image import AxesImage
 
 TITLE = "Basins of attraction of gradient flow, spiked-SLR, signal 2, length 10"
+CAPTION = (
+    "Top: where gradient flow from starts of length 2 ends, by the directions of keys and values. "
+    "Middle: how long it takes; hatched starts leave for infinity and have no time. Bottom: where "
+    "starts of random direction end, by their length: short ones all end matched, and only long "
+    "ones reach the mismatched minimum or, for linear attention, leave for infinity."
+)
 SIGNAL, LENGTH = 2.0, 10
 ACTIVATIONS = ("softmax", "linear")
 ANGLES = {"toy": 7, "quick": 19, "full": 61}
 SIZES = {"toy": (0.1, 0.5), "quick": (0.1, 2.0), "full": (0.1, 2.0)}
 LENGTHS = {"toy": (0.05, 1.0, 3), "quick": (0.05, 5.0, 11), "full": (0.05, 5.0, 21)}
 CLOSE = 0.01  # of the last risk
+TIMES = (0.1, 200.0)  # ends of the colours
 BOX = {"toy": 1.5, "quick": 6.0, "full": 6.0}  # keys beyond it have left
 STARTS = {"toy": 20, "quick": 200, "full": 1000}
 ENDS = {
-    "matched": ("matched", "#9ecae1"),
-    "mismatched": ("mismatched (linear: to infinity)", "#D55E00"),
-    "mirror": ("its mirror image", "#E69F00"),
-    "reversed": ("$k$ along $-k^*$, $v$ along $-v^*$ (to infinity)", "#CC79A7"),
-    "other": ("other or not finished", "#999999"),
+    "matched": "matched",
+    "mismatched": "mismatched (linear: to infinity)",
+    "mirror": "its mirror image",
+    "reversed": "$k$ along $-k^*$, $v$ along $-v^*$ (to infinity)",
+    "other": "other or not finished",
 }
+_NO_TIME: dict[str, Any] = {"facecolor": "white", "edgecolor": "0.6", "hatch": "////"}
 
 
 def compute(profile: str = "quick", report: Report | None = None) -> pd.DataFrame:
@@ -106,31 +115,35 @@ def _ends(found: FlowEnsemble) -> list[str]:
 
 
 def draw(frame: pd.DataFrame) -> Figure:
-    """Draw for each activation the basins at two sizes, the times, and the shares."""
+    """Draw for each activation the basins of the longer starts, the times, and the shares."""
     import matplotlib.pyplot as plt
     from matplotlib.patches import Patch
 
     with house_style():
-        figure, axes = plt.subplots(2, 4, figsize=(13.0, 6.2), layout="constrained")
-        for row, activation in zip(axes, ACTIVATIONS, strict=True):
+        figure, axes = plt.subplots(3, 2, figsize=(6.4, 9.2), layout="constrained")
+        for column, activation in zip(axes.T, ACTIVATIONS, strict=True):
             part = frame[frame["activation"] == activation]
             angles = part[part["panel"] == "angles"]
-            small, large = sorted(angles["size"].unique())
-            _basins(row[0], angles[angles["size"] == small])
-            _basins(row[1], angles[angles["size"] == large])
-            row[2].set_facecolor("0.85")
-            row[0].set_title(f"{activation}, starts of length {small:g}")
-            row[1].set_title(f"{activation}, starts of length {large:g}")
-            _times(figure, row[2], angles[angles["size"] == large])
-            row[2].set_title(f"length {large:g}: time until risk is within {CLOSE:g} of its end")
-            _shares(row[3], part[part["panel"] == "random"], activation)
-            for panel in row[:3]:
-                panel.set(xlabel="angle of $k$ from $k^*$ to $v^*$")
-                panel.set(ylabel="angle of $v$ from $v^*$ to $k^*$")
+            large = angles["size"].max()
+            angles = angles[angles["size"] == large]
+            _basins(column[0], angles)
+            shown = _times(column[1], angles)
+            _shares(column[2], part[part["panel"] == "random"])
+            column[0].set_title(f"{activation}: end, starts of length {large:g}")
+            column[1].set_title(f"{activation}: time to its end")
+            column[2].set_title(f"{activation}: starts of any direction")
+            for panel in column[:2]:
                 panel.set(xticks=[-180, -90, 0, 90, 180], yticks=[-180, -90, 0, 90, 180])
+                panel.set_xlabel("angle of $k$ from $k^*$ to $v^*$")
                 panel.grid(visible=False)
-        handles = [Patch(color=color, label=label) for label, color in ENDS.values()]
-        figure.legend(handles=handles, loc="outside lower center", ncols=5, fontsize=8)
+        for panel in axes[:2, 0]:
+            panel.set_ylabel("angle of $v$ from $v^*$ to $k^*$")
+        axes[2, 0].set_ylabel("share of starts")
+        label = f"time until the risk is within {CLOSE:g}\nof its last value"
+        figure.colorbar(shown, ax=axes[1], label=label, shrink=0.8)
+        handles = [Patch(color=END_COLORS[end], label=label) for end, label in ENDS.items()]
+        handles.append(Patch(label="no time: leaves for infinity", **_NO_TIME))
+        figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=8)
         return figure
 
 
@@ -145,30 +158,27 @@ def _basins(panel: Axes, part: pd.DataFrame) -> None:
 
     names = list(ENDS)
     image, extent = _image(part.assign(code=part["end"].map(names.index)), "code")
-    colors = ListedColormap([color for _, color in ENDS.values()])
+    colors = ListedColormap([END_COLORS[name] for name in names])
     panel.imshow(
         image, extent=extent, origin="lower", cmap=colors, vmin=-0.5, vmax=len(names) - 0.5
     )
 
 
-def _times(figure: Figure, panel: Axes, part: pd.DataFrame) -> None:
+def _times(panel: Axes, part: pd.DataFrame) -> AxesImage:
     from matplotlib.colors import LogNorm
+    from matplotlib.patches import Rectangle
 
     image, extent = _image(part, "time")
-    finite = image[np.isfinite(image) & (image > 0.0)]
-    ends = np.quantile(finite, (0.02, 0.98)) if finite.size else (0.1, 10.0)
-    shown = panel.imshow(
-        image, extent=extent, origin="lower", cmap="viridis", norm=LogNorm(ends[0], 1.01 * ends[1])
-    )
-    figure.colorbar(shown, ax=panel, shrink=0.8)
+    corner, size = (extent[0], extent[2]), (extent[1] - extent[0], extent[3] - extent[2])
+    panel.add_patch(Rectangle(corner, *size, zorder=0, **_NO_TIME))
+    norm = LogNorm(*TIMES, clip=True)
+    return panel.imshow(image, extent=extent, origin="lower", cmap="viridis", norm=norm)
 
 
-def _shares(panel: Axes, part: pd.DataFrame, activation: str) -> None:
+def _shares(panel: Axes, part: pd.DataFrame) -> None:
     names = [name for name in ENDS if name != "mirror"]
     total = part.assign(mismatched=part["mismatched"] + part["mirror"])
     shares = [total[name] / total["starts"] for name in names]
-    panel.stackplot(part["size"], *shares, colors=[ENDS[name][1] for name in names])
-    look: dict[str, Any] = {"color": MARKS[activation].color, "marker": "o", "markersize": 3}
-    panel.plot(part["size"], shares[0], **look)
-    panel.set(xscale="log", ylim=(0.0, 1.0), xlabel="length $|k|=|v|$ of random starts")
-    panel.set(ylabel="share of starts", title=f"{activation}, random directions in R$^4$")
+    panel.stackplot(part["size"], *shares, colors=[END_COLORS[name] for name in names])
+    panel.plot(part["size"], shares[0], color="black", marker="o", markersize=3)
+    panel.set(xscale="log", ylim=(0.0, 1.0), xlabel="length $|k|=|v|$ of the start")

@@ -17,6 +17,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TITLE = "Order parameters under descent in D dimensions against the flow in four"
+CAPTION = (
+    "Every overlap along descent in many dimensions (markers) and along the flow in four (lines), "
+    "from one start off the manifold M; columns are tasks, attentions and ways to train. Markers "
+    "lie on the lines: the flow predicts training at every time. Online SGD at a finite rate "
+    "follows the flow with noise and leaves the one without (dotted)."
+)
 # k and v on (k*, v*, two free directions), off M: every overlap moves
 START = ((0.5, 0.3, 0.3, 0.0), (0.1, 0.2, 0.1, 0.2))
 SIGNAL, LENGTH = 2.0, 3
@@ -24,17 +30,18 @@ DIM = {"toy": 60, "quick": 300, "full": 2000}
 TIME = {"toy": 1.0, "quick": 8.0, "full": 8.0}
 SEEDS = 4  # of online SGD, which fluctuates
 _MARKS = 17  # times with a marker
+# colours that no activation has
 _CURVES = (
     {
-        "m_kk": ("$m_{kk}$", "#0072B2", "o"),
-        "m_kv": ("$m_{kv}$", "#D55E00", "s"),
-        "m_vk": ("$m_{vk}$", "#009E73", "^"),
-        "m_vv": ("$m_{vv}$", "#CC79A7", "D"),
+        "m_kk": ("$m_{kk}$", "#000000", "o"),
+        "m_kv": ("$m_{kv}$", "#E69F00", "s"),
+        "m_vk": ("$m_{vk}$", "#56B4E9", "^"),
+        "m_vv": ("$m_{vv}$", "#8C6100", "D"),
     },
     {
-        "q_kk": ("$q_{kk}$", "#0072B2", "o"),
-        "q_kv": ("$q_{kv}$", "#000000", "v"),
-        "q_vv": ("$q_{vv}$", "#CC79A7", "D"),
+        "q_kk": ("$q_{kk}$", "#000000", "o"),
+        "q_kv": ("$q_{kv}$", "#E69F00", "v"),
+        "q_vv": ("$q_{vv}$", "#8C6100", "D"),
     },
 )
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from slrlab.experiments.parallel import Report, parallel_map
 from slrlab.experiments.small_starts import ENDS, INFINITY, small_starts
-from slrlab.figures.style import house_style
+from slrlab.figures.style import END_COLORS, MARKS, house_style, shared_legend
 from slrlab.model.tasks import make_task
 
 if TYPE_CHECKING:
@@ -17,18 +17,19 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TITLE = "Order parameters after gradient flow from random starts of size 0.1, spiked-SLR, length 10"
+CAPTION = (
+    "Top: overlaps with the teachers after gradient flow from random starts, as means over runs "
+    "that end matched (bars: smallest and largest), on lines of the best values. Bottom: the share "
+    "of runs that end at each minimum. Runs that end matched find the optimum, and what vanishes "
+    "there is zero to rounding; at large signals some runs end mismatched, most of all those of "
+    "linear attention, which then leave for infinity."
+)
 LENGTH, SIZE = 10, 0.1
 ACTIVATIONS = ("softmax", "linear")
 SIGNALS = {"toy": (0.2, 2.0, 3), "quick": (0.2, 20.0, 9), "full": (0.1, 30.0, 16)}
 RUNS = {"toy": 20, "quick": 24, "full": 200}
-LEARNED = {"m_kk": ("#0072B2", "o"), "m_vv": ("#D55E00", "s")}
-VANISHING = {
-    "m_kv": ("#009E73", "^"),
-    "m_vk": ("#CC79A7", "v"),
-    "R_kk": ("#56B4E9", "D"),
-    "R_kv": ("#E69F00", "P"),
-    "R_vv": ("#000000", "x"),
-}
+LEARNED = {"m_kk": ("o", "full"), "m_vv": ("s", "none")}  # marker and its filling
+VANISHING = ("m_kv", "m_vk", "R_kk", "R_kv", "R_vv")
 
 
 def compute(profile: str = "quick", report: Report | None = None) -> pd.DataFrame:
@@ -75,32 +76,23 @@ _RESIDUALS = ("R_kk", "R_kv", "R_vv")
 
 
 def draw(frame: pd.DataFrame) -> Figure:
-    """Draw for each activation what is learned, what vanishes, and how many runs end where."""
+    """Draw for each activation what is learned and how many runs end where."""
     import matplotlib.pyplot as plt
 
     with house_style():
         figure, axes = plt.subplots(
-            2, 3, figsize=(10.0, 5.2), sharex=True, layout="constrained", squeeze=False
+            2, 2, figsize=(6.4, 5.4), sharex=True, sharey="row", layout="constrained"
         )
-        for row, activation in zip(axes, ACTIVATIONS, strict=True):
+        for column, activation in zip(axes.T, ACTIVATIONS, strict=True):
             part = frame[frame["activation"] == activation]
-            _bars(row[0], part, LEARNED)
-            _bars(row[1], part, VANISHING)
-            _counts(row[2], part)
-            row[0].set(ylabel="value", title=f"{activation}: learned", yscale="log")
-            row[1].set(ylabel="value", title=f"{activation}: vanishing", ylim=(-0.11, 0.11))
-            row[1].axhspan(-SIZE, SIZE, color="0.93", zorder=0, label="size of the start")
-            largest = part[part["quantity"].isin(VANISHING)][["min", "max"]].abs().to_numpy().max()
-            note = f"largest of the matched runs: {largest:.0e}"
-            row[1].text(0.5, 0.62, note, transform=row[1].transAxes, ha="center")
-            row[2].set(ylabel="share of runs", title=f"{activation}: minimum reached")
-            row[2].set_ylim(0.0, 1.0)
-        axes[0][0].set_xscale("log")
-        for panel in axes[1]:
-            panel.set_xlabel("signal $\\nu$")
-        for panel in axes[0][:2]:
-            panel.legend(fontsize=7, loc="lower right", ncols=2)
-        axes[1][2].legend(fontsize=7, loc="lower left")
+            _learned(column[0], part, MARKS[activation].color)
+            _counts(column[1], part)
+            column[0].set_title(f"{activation}, $L={LENGTH}$")
+            column[1].set_title(f"{activation}: minimum reached")
+            column[1].set_xlabel("signal $\\nu$")
+        axes[0][0].set(xscale="log", yscale="log", ylabel="overlap after the flow")
+        axes[1][0].set(ylim=(0.0, 1.0), ylabel="share of runs")
+        shared_legend(figure, axes.ravel())
         return figure
 
 
@@ -108,29 +100,38 @@ def _symbol(name: str) -> str:
     return f"${name[0]}_{{{name[2:]}}}$"
 
 
-def _bars(panel: Axes, part: pd.DataFrame, marks: dict[str, tuple[str, str]]) -> None:
-    """Draw means with bars from the smallest to the largest value; markers side by side."""
-    for place, (name, (color, marker)) in enumerate(marks.items()):
+def _learned(panel: Axes, part: pd.DataFrame, color: str) -> None:
+    """Draw means with bars from the smallest to the largest value, on lines of the best ones."""
+    for place, (name, (marker, filling)) in enumerate(LEARNED.items()):
         rows = part[part["quantity"] == name]
-        if name in LEARNED:
-            label = f"{_symbol(name)}, best"
-            panel.plot(rows["signal"], rows["optimum"], color=color, alpha=0.5, label=label)
-        shift = 1.06 ** (place - (len(marks) - 1) / 2.0)
-        spread = [rows["mean"] - rows["min"], rows["max"] - rows["mean"]]
-        look: dict[str, Any] = {"fmt": marker, "color": color, "capsize": 2, "label": _symbol(name)}
-        panel.errorbar(shift * rows["signal"], rows["mean"], yerr=np.abs(spread), **look)
+        panel.plot(rows["signal"], rows["optimum"], color=color, alpha=0.5)
+        shift = 1.06 ** (place - 0.5)
+        spread = np.abs([rows["mean"] - rows["min"], rows["max"] - rows["mean"]])
+        look: dict[str, Any] = {"fmt": marker, "fillstyle": filling, "capsize": 2, "color": color}
+        panel.errorbar(shift * rows["signal"], rows["mean"], yerr=spread, **look)
+        panel.plot([], [], marker, color="0.3", fillstyle=filling, label=_symbol(name))
+    panel.plot([], [], color="0.3", alpha=0.5, label="best value")
+    rest = part[part["quantity"].isin(VANISHING)][["min", "max"]].abs().to_numpy()
+    names = ", ".join(_symbol(name) for name in VANISHING)
+    note = f"{names}:\nbelow {np.nanmax(rest, initial=1e-16):.0e} in matched runs"
+    panel.text(0.03, 0.03, note, transform=panel.transAxes, fontsize=8)
+    panel.margins(y=0.25)
 
 
 def _counts(panel: Axes, part: pd.DataFrame) -> None:
-    rows = part[part["quantity"] == "m_kk"]
-    names = ("matched", "mismatched", INFINITY, "other", "not_converged")
-    labels = ("matched", "mismatched", "mismatched, to infinity", "other", "not converged")
-    colors = ("#9ecae1", "#D55E00", "#E69F00", "#999999", "#000000")
-    shares = [rows[name] / rows["runs"] for name in names]
-    kept = [i for i, share in enumerate(shares) if i < 3 or (share > 0.0).any()]
+    rows = part[part["quantity"] == "m_kk"].sort_values("signal")
+    labels = {
+        "matched": "matched",
+        "mismatched": "mismatched",
+        INFINITY: "mismatched, to infinity",
+        "other": "other",
+        "not_converged": "not converged",
+    }
+    colors = END_COLORS | {"not_converged": "0.8"}
+    kept = [name for name in labels if name == "matched" or (rows[name] > 0).any()]
     panel.stackplot(
         rows["signal"],
-        *[shares[i] for i in kept],
-        labels=[labels[i] for i in kept],
-        colors=[colors[i] for i in kept],
+        *[rows[name] / rows["runs"] for name in kept],
+        labels=[f"runs: {labels[name]}" for name in kept],
+        colors=[colors[name] for name in kept],
     )

@@ -49,6 +49,22 @@ def test_following_agrees_with_searching_and_ends_where_the_minimum_does():
         assert item.kind == "mismatched"
 
 
+def test_a_search_finds_a_minimum_with_a_narrow_basin():
+    found = minimum_from(SpikedSLR(0.5, 10), "erf", "mismatched")
+    assert found.kind == "mismatched"
+    assert found.status == "converged"
+    assert found.risk == pytest.approx(0.96341, abs=1e-5)
+    assert (found.curvatures > 0.0).all()
+
+
+@pytest.mark.parametrize("ratio", [1.6, 2.0, 2.7])
+def test_a_followed_minimum_ends_at_one_signal_whatever_the_steps(ratio):
+    signals = [2.0 / ratio**i for i in range(6)]
+    tasks = [SpikedSLR(signal, 10) for signal in signals]
+    found = follow_minimum(tasks, "erf", "mismatched", curvatures=False, resolution=0.8)
+    assert [item is not None for item in found] == [signal > 0.2425 for signal in signals]
+
+
 def test_keys_lead_to_the_minimum_below():
     task = SpikedSLR(2.0, 10)
     found = minimum_from(task, "softmax", [1.0, 0.3, 0.2, 0.0])

@@ -5,6 +5,7 @@ from slrlab.theory.landscape.ensemble import FlowEnsemble, flow_ensemble
 from slrlab.theory.landscape.flow import gradient_flow
 from slrlab.theory.landscape.minima import LocalMinima, Minimum, local_minima
 from slrlab.theory.landscape.path import Flow
+from slrlab.theory.landscape.ranges import MinimumBranch, minimum_branches
 from slrlab.theory.landscape.risk import RiskGradient, risk_and_gradient
 from slrlab.theory.landscape.stochastic import sgd_flow
 from slrlab.theory.landscape.table import TabulatedLandscape, tabulate
@@ -14,12 +15,14 @@ __all__ = [
     "FlowEnsemble",
     "LocalMinima",
     "Minimum",
+    "MinimumBranch",
     "RiskGradient",
     "TabulatedLandscape",
     "flow_ensemble",
     "follow_minimum",
     "gradient_flow",
     "local_minima",
+    "minimum_branches",
     "minimum_from",
     "risk_and_gradient",
     "sgd_flow",

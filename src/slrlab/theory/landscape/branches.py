@@ -9,8 +9,8 @@ to look for it. By symmetry the matched and mismatched minima keep their keys in
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from slrlab._result import Status
 from slrlab.model.activations import Activation
 from slrlab.model.lengths import FloatArray
 from slrlab.model.tasks import Task
+from slrlab.theory.landscape.continuation import End, Plane, trace
 from slrlab.theory.landscape.minima import (
     FAR,
     Kind,
@@ -33,7 +34,7 @@ from slrlab.theory.landscape.minima import (
 from slrlab.theory.landscape.risk import SIZE, Landscape, make_landscape, overlaps_of
 from slrlab.theory.population import checked, minimal_risk
 
-_SIZES = (2.0, 1.0, 4.0)  # of |k| at a mismatched start, one after the other
+_SIZES = (2.0, 1.0, 4.0)  # of |k| at a mismatched start of a sampled risk, one after the other
 _STRAY = 0.3  # a root this far from its guess, relative to 1 + |k|, may be another minimum
 _LONG = 30.0  # |k| at which it is asked whether the risk still falls
 
@@ -56,7 +57,8 @@ def minimum_from(
     start
         ``"matched"`` or ``"mismatched"``; a minimum of a task nearby, to be followed; or keys in
         R⁴ to descend from, with the values that are best for them. From keys some minimum is
-        always found; a kind, or a minimum followed, may not exist. The risk of a minimum at
+        always found; a kind, or a minimum followed, may not exist. ``"mismatched"`` searches from
+        several starts and returns the lowest minimum of that kind. The risk of a minimum at
         infinity is its limit.
     bias
         Bias at the start; None for that of the start, 0 if it has none.
@@ -90,19 +92,13 @@ def minimum_from(
             best = minimal_risk(task, chosen)
             place = search.near(best.m_k * np.eye(SIZE)[0], best.bias if search.learn_bias else own)
         else:
-            place = search.mismatched(own if bias is None else bias)
+            place = search.mismatched(own if bias is None else bias, task.length.mean)
     else:
         keys = np.array(start, dtype=float)
         if keys.shape != (SIZE,) or not np.isfinite(keys).all():
             raise ValueError(f"start must be finite keys of shape ({SIZE},), got {start!r}")
         place = search.descend(keys, own if bias is None else bias)
-    if place is None:
-        return None
-    if curvatures:
-        return minimum_at(search.landscape, place, learn_bias=search.learn_bias)
-    order = overlaps_of(place.k, place.v)
-    where = (kind_of(order), place.risk, order, place.bias, np.empty(0), place.gradient_norm)
-    return Minimum(place.status, *where, 1)
+    return None if place is None else search.minimum(place, curvatures)
 
 
 def follow_minimum(
@@ -115,16 +111,70 @@ def follow_minimum(
 ) -> list[Minimum | None]:
     """Return a minimum for each task in turn, each looked for where the last one was.
 
-    From the task on at which the minimum has disappeared the list holds None.
+    Between tasks that differ in nothing but the signal a mismatched minimum is followed in steps
+    as short as it takes, so that it is not mistaken for another one. From the task on at which the
+    minimum has disappeared the list holds None.
     """
     found: list[Minimum | None] = []
     guess: Kind | str | Minimum | None = start
+    last: Task | None = None
+    how: dict[str, Any] = {"curvatures": curvatures, "resolution": resolution}
     for task in tasks:
-        if guess is not None:
-            how: dict[str, Any] = {"curvatures": curvatures, "resolution": resolution}
+        if last is not None and isinstance(guess, Minimum) and _continuous(last, task, guess):
+            guess = _continued(last, task, activation, guess, **how)
+        elif guess is not None:
             guess = minimum_from(task, activation, guess, **how)
         found.append(guess)
+        last = task
     return found
+
+
+def _continuous(last: Task, task: Task, minimum: Minimum) -> bool:
+    """Return whether a mismatched minimum can be followed from a task to the next."""
+    finite = 0.0 < last.signal < math.inf and 0.0 < task.signal < math.inf
+    same = finite and last.signal != task.signal and replace(last, signal=task.signal) == task
+    return same and minimum.kind is Kind.MISMATCHED and minimum.status is Status.CONVERGED
+
+
+def _continued(
+    last: Task, task: Task, activation: Activation | str, minimum: Minimum, **how: Any
+) -> Minimum | None:
+    """Return what a mismatched minimum turns into at another signal, if it gets there."""
+    planes = planes_of(task, activation, how["resolution"])
+    here, there = math.log(last.signal), math.log(task.signal)
+    k, _ = minimum.order.vectors()
+    plane = planes(there)
+    if not plane.landscape.smooth:
+        return minimum_from(task, activation, minimum, **how)
+    points, end = trace(planes, np.append(plane.point(k, minimum.bias), here), there)
+    if end is End.RANGE:
+        search = _Search(plane.landscape, plane.fixed is None)
+        return search.minimum(plane.place(points[-1][:-1]), how["curvatures"])
+    if end in (End.INFINITY, End.LOST):
+        return minimum_from(task, activation, minimum, **how)
+    return None
+
+
+def planes_of(
+    task: Task, activation: Activation | str, resolution: float
+) -> Callable[[float], Plane]:
+    """Return what gives the plane of ``k*`` and ``v*`` at the logarithm of a signal."""
+    chosen = checked(task, activation, 1.0).without_idle_bias()
+
+    def plane_at(logarithm: float) -> Plane:
+        here = replace(task, signal=math.exp(logarithm))
+        return Plane(make_landscape(here, chosen, resolution=resolution), chosen.bias)
+
+    return plane_at
+
+
+def limit_at_infinity(
+    task: Task, activation: Activation | str, resolution: float = 1.0
+) -> Place | None:
+    """Return the place that stands for mismatched keys of any length, if the risk falls there."""
+    chosen = checked(task, activation, 1.0).without_idle_bias()
+    search = _Search(make_landscape(task, chosen, resolution=resolution), chosen.bias is None)
+    return search.at_infinity(_LONG * np.eye(SIZE)[1], chosen.bias or 0.0)
 
 
 class _StrayedError(Exception):
@@ -173,8 +223,23 @@ class _Search:
         v, slope = self.landscape.at_best_values(keys, shift)
         return Place(keys, v, shift, slope.risk, norm, Status.CONVERGED)
 
-    def mismatched(self, bias: float) -> Place | None:
-        """Return the minimum found from keys along ``v*``, if it keeps them there."""
+    def minimum(self, place: Place, curvatures: bool) -> Minimum:
+        """Return what is to be said about a place, without its Hessian if so asked."""
+        if curvatures:
+            return minimum_at(self.landscape, place, learn_bias=self.learn_bias)
+        order = overlaps_of(place.k, place.v)
+        where = (kind_of(order), place.risk, order, place.bias, np.empty(0), place.gradient_norm)
+        return Minimum(place.status, *where, 1)
+
+    def mismatched(self, bias: float, length: float) -> Place | None:
+        """Return the lowest minimum found from keys along ``v*`` that keeps them there."""
+        if self.landscape.smooth:
+            plane = Plane(self.landscape, None if self.learn_bias else bias)
+            found = plane.search(length, bias)
+            if found and found[0].status is Status.CONVERGED:
+                return found[0]
+            start = found[0].k if found else _LONG * np.eye(SIZE)[1]
+            return self.at_infinity(start, bias) or (found[0] if found else None)
         for size in _SIZES:
             place = self.descend(size * np.eye(SIZE)[1], bias)
             if kind_of(overlaps_of(place.k, place.v)) is Kind.MISMATCHED:
