@@ -25,7 +25,7 @@ from slrlab.model.activations import (
     make_activation,
     register_activation,
 )
-from slrlab.model.lengths import LengthLaw
+from slrlab.model.lengths import LengthLaw, LengthLike
 from slrlab.model.order_parameters import FullOrderParameters, OrderParameters
 from slrlab.model.tasks import (
     MaxSLR,
@@ -114,6 +114,7 @@ __all__ = [
     "FullOrderParameters",
     "LargeAlpha",
     "LengthLaw",
+    "LengthLike",
     "LocalMinima",
     "MaxSLR",
     "Minimum",
