@@ -13,6 +13,7 @@ from slrlab._errors import (
     TooLargeError,
 )
 from slrlab._result import Estimate, Result, Status
+from slrlab.experiments.activations import ActivationComparison, compare
 from slrlab.experiments.amp import AmpComparison, compare_amp
 from slrlab.experiments.flows import FlowComparison, compare_descent, compare_sgd
 from slrlab.experiments.sweeps import Store, Sweep, SweepSummary, read_sweep, run_sweep
@@ -91,6 +92,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Activation",
+    "ActivationComparison",
     "AmpComparison",
     "AmpRun",
     "AmpSimulation",
@@ -148,6 +150,7 @@ __all__ = [
     "bayes_optimal",
     "bayes_risk",
     "bayes_thresholds",
+    "compare",
     "compare_amp",
     "compare_descent",
     "compare_sgd",

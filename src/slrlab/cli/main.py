@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from slrlab.cli.compare import compare
 from slrlab.cli.console import (
     print_lines,
     print_problems,
@@ -230,6 +231,7 @@ def erm(
     print_result("Trained attention", result, as_json, special)
 
 
+app.command()(compare)
 app.command()(flow)
 app.command()(simulate)
 app.command()(amp)

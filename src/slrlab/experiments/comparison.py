@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from slrlab._plot import axes_of
 from slrlab._result import Estimate, Result, Status, plain
 from slrlab.model.activations import Activation, make_activation
 from slrlab.model.tasks import Task, make_task
@@ -21,6 +22,7 @@ from slrlab.theory.population import risk_at
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 QUANTITIES = ("m_k", "m_v", "q_k", "q_v", "test_risk", "train_mse")
 
@@ -115,6 +117,17 @@ class Comparison(Result):
             row |= {"simulation": ours.value, "simulation_error": ours.error, "z": self.z[name]}
             rows.append(row | {"dim": self.simulation.dim, "seeds": self.simulation.seeds})
         return pd.DataFrame(rows)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw simulation minus theory of each quantity, relative to the theory, with errors."""
+        axes, frame = axes_of(ax), self.to_frame()
+        scale = frame["theory"].abs()
+        gap = (frame["simulation"] - frame["theory"]) / scale
+        error = np.hypot(frame["simulation_error"], frame["theory_error"]) / scale
+        axes.errorbar(frame["quantity"], gap, yerr=error, fmt="o", color="black", capsize=3)
+        axes.axhline(0.0, color="0.6", linewidth=0.8)
+        axes.set(ylabel="simulation over theory, minus 1")
+        return axes
 
     def sides(self, name: str) -> tuple[Estimate, Estimate]:
         """Return simulation and theory of one quantity, each with its error."""
