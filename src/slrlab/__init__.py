@@ -43,6 +43,7 @@ from slrlab.simulation.descent import gradient_descent
 from slrlab.simulation.erm import ErmRun, ErmSimulation, simulate_erm
 from slrlab.simulation.estimator import SingleLocationAttention
 from slrlab.simulation.objective import Weights
+from slrlab.simulation.scaler import SequenceScaler
 from slrlab.simulation.stochastic import online_sgd, sgd
 from slrlab.simulation.trajectory import Trajectory
 from slrlab.theory.bayes_optimal import (
@@ -131,6 +132,7 @@ __all__ = [
     "RiskProfile",
     "ScalarMap",
     "SelectionTask",
+    "SequenceScaler",
     "SingleLocationAttention",
     "SlrlabError",
     "SpikedSLR",

@@ -5,12 +5,13 @@ scores ``χ = Xk`` and ``z = Xv``, the residual ``ρ = y − σ(χ)ᵀz``, and a
 
     ∂/∂k += Σ_ℓ a_ℓ x_ℓ,  a = −wρ ψ (z − πᵀz),      ∂/∂v += Σ_ℓ b_ℓ x_ℓ,  b = −wρ σ
 
-with ``w`` the weight of the sequence in the loss ``½Σwρ²``, so one gradient reads the tokens once. Rows are taken three at a time: the vectors are then loaded a
-third as often, which is what separates 1.2 from 1.7 times a plain read of memory. Sums over
-sequences run in the precision of the tokens for `_FLUSH` sequences, then in float64; the work is
-cut into a number of chunks that does not depend on the number of threads, so neither do the
-results. `slrlab.simulation.gradient_reference` says the same in NumPy. This module must not know
-about tasks, teachers or the factor ``1/√D``, which is part of the vectors it is given.
+with ``w`` the weight of the sequence in the loss ``½Σwρ²``, so one gradient reads the tokens once.
+Rows are taken three at a time: the vectors are then loaded a third as often, which is what
+separates 1.2 from 1.7 times a plain read of memory. Sums over sequences run in the precision of the
+tokens for `_FLUSH` sequences, then in float64; the work is cut into a number of chunks that does
+not depend on the number of threads, so neither do the results.
+`slrlab.simulation.gradient_reference` says the same in NumPy. This module must not know about
+tasks, teachers or the factor ``1/√D``, which is part of the vectors it is given.
 """
 
 # notation: docs/notation.md, "Trained attention"
@@ -159,7 +160,7 @@ def _pull(work, count, label, weight, a, b, activation, table):
 
 @_compiled
 def _chunk(tokens, offsets, labels, weights, low, high, k, v, bias, activation, table, out):
-    """Add the gradient of sequences low to high to ``out``; return the loss, ``Σ a`` and ``Σwρ``."""
+    """Add the gradient of sequences low to high to ``out``; return loss, ``Σ a`` and ``Σwρ``."""
     longest = 1
     for i in range(low, high):
         longest = max(longest, offsets[i + 1] - offsets[i])

@@ -78,7 +78,7 @@ def checked_weights(weights: npt.ArrayLike | None, count: int) -> FloatArray | N
         return None
     given = np.asarray(weights)
     given = np.full(count, given) if given.ndim == 0 else given
-    accepted = f"sample_weight must be {count} numbers >= 0, one a sequence, not all 0"
+    accepted = f"sample_weight must be {count} numbers >= 0, one a sequence, not all zero"
     if given.shape != (count,) or given.dtype.kind not in _REAL:
         raise ValueError(f"{accepted}, got {given.dtype} of shape {given.shape}")
     if not (np.isfinite(given).all() and given.min() >= 0.0 and given.max() > 0.0):
