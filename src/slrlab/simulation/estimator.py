@@ -270,9 +270,10 @@ def _advice(run: Trained, activation: Activation, max_steps: int) -> str:
             f"did not converge: the objective of {activation.name} has kinks, where the gradient "
             "does not vanish; use activation='entmax15', which has none"
         )
+    tolerance = f"raise tolerance above {1.1 * run.gradient_norm:.1e}"
     if run.iterations >= max_steps:
-        return f"did not converge: raise max_steps, now {max_steps}"
-    return f"did not converge: raise tolerance above {1.1 * run.gradient_norm:.1e}"
+        return f"did not converge: raise max_steps, now {max_steps}, or {tolerance}"
+    return f"did not converge: {tolerance}"
 
 
 @dataclass(frozen=True)
