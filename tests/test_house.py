@@ -8,6 +8,7 @@ import runpy
 import subprocess
 import sys
 import venv
+import zipfile
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -186,6 +187,7 @@ def test_the_wheel_installs_in_a_clean_environment(tmp_path):
         capture_output=True,
     )
     (wheel,) = tmp_path.glob("*.whl")
+    assert "slrlab/py.typed" in zipfile.ZipFile(wheel).namelist()
     venv.create(tmp_path / "env", with_pip=True)
     python = tmp_path / "env" / "bin" / "python"
     install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", wheel]

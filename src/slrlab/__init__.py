@@ -13,6 +13,7 @@ from slrlab._errors import (
     TooLargeError,
 )
 from slrlab._result import Estimate, Result, Status
+from slrlab.experiments.activations import ActivationComparison, compare
 from slrlab.experiments.amp import AmpComparison, compare_amp
 from slrlab.experiments.flows import FlowComparison, compare_descent, compare_sgd
 from slrlab.experiments.sweeps import Store, Sweep, SweepSummary, read_sweep, run_sweep
@@ -25,7 +26,7 @@ from slrlab.model.activations import (
     make_activation,
     register_activation,
 )
-from slrlab.model.lengths import LengthLaw
+from slrlab.model.lengths import LengthLaw, LengthLike
 from slrlab.model.order_parameters import FullOrderParameters, OrderParameters
 from slrlab.model.tasks import (
     MaxSLR,
@@ -42,6 +43,7 @@ from slrlab.simulation.descent import gradient_descent
 from slrlab.simulation.erm import ErmRun, ErmSimulation, simulate_erm
 from slrlab.simulation.estimator import SingleLocationAttention
 from slrlab.simulation.objective import Weights
+from slrlab.simulation.scaler import SequenceScaler
 from slrlab.simulation.stochastic import online_sgd, sgd
 from slrlab.simulation.trajectory import Trajectory
 from slrlab.theory.bayes_optimal import (
@@ -93,6 +95,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Activation",
+    "ActivationComparison",
     "AmpComparison",
     "AmpRun",
     "AmpSimulation",
@@ -116,6 +119,7 @@ __all__ = [
     "FullOrderParameters",
     "LargeAlpha",
     "LengthLaw",
+    "LengthLike",
     "LocalMinima",
     "MaxSLR",
     "Minimum",
@@ -131,6 +135,7 @@ __all__ = [
     "RiskProfile",
     "ScalarMap",
     "SelectionTask",
+    "SequenceScaler",
     "SingleLocationAttention",
     "SlrlabError",
     "SpikedSLR",
@@ -150,6 +155,7 @@ __all__ = [
     "bayes_optimal",
     "bayes_risk",
     "bayes_thresholds",
+    "compare",
     "compare_amp",
     "compare_descent",
     "compare_sgd",

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 from slrlab._errors import ComputationError
 
@@ -64,8 +64,8 @@ class Estimate:
     ``freedom`` is the degrees of freedom behind the error: an error from ``n`` numbers has
     ``n − 1``, one that is known has infinitely many.
 
-    >>> print(Estimate(0.3524, 0.0011))
-    0.3524 ± 0.0011
+    >>> print(Estimate(0.35241, 0.0011), Estimate(2e-17, 1e-15))
+    0.3524 ± 0.0011 (0.0 ± 1.0)e-15
     """
 
     value: float
@@ -97,10 +97,18 @@ class Estimate:
         return gap / scale
 
     def __str__(self) -> str:
-        if not (self.error > 0 and math.isfinite(self.error)):
+        """Round to two digits of the error; an error beyond ten digits of the value is left out."""
+        if not (self.error > 0 and math.isfinite(self.error) and math.isfinite(self.value)):
             return f"{self.value:.10g}"
-        digits = max(0, 1 - math.floor(math.log10(self.error)))
-        return f"{self.value:.{digits}f} ± {self.error:.{digits}f}"
+        power = math.floor(math.log10(max(abs(self.value), self.error)))
+        digits = 1 - math.floor(math.log10(self.error))
+        if power + digits > 10:
+            return f"{self.value:.10g}"
+        if -5 < power < 6:
+            digits = max(0, digits)
+            return f"{self.value:.{digits}f} ± {self.error:.{digits}f}"
+        unit, digits = 10.0**power, power + digits
+        return f"({self.value / unit:.{digits}f} ± {self.error / unit:.{digits}f})e{power}"
 
 
 def plain(value: Any) -> Any:
@@ -120,11 +128,25 @@ def plain(value: Any) -> Any:
     return value
 
 
+def _shown(value: Any, error: Any) -> str:
+    """Return a value as it is read by people; strings are infinities, or no numbers at all."""
+    if isinstance(value, bool | str) or not isinstance(error, float):
+        return f"{value:.6g}" if isinstance(value, float) else str(value)
+    return str(Estimate(float(value), error))
+
+
 @dataclass(frozen=True)
 class Result:
-    """Base of all results: conversion and display; subclasses add the numbers."""
+    """Base of all results: conversion and display; subclasses add the numbers.
+
+    A subclass with more than one number of a kind also has ``plot(ax=None)``, which returns the
+    axes.
+    """
 
     status: Status
+
+    _sharing_error: ClassVar[tuple[str, ...]] = ("risk",)
+    """Numbers whose error is the field ``error``."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as JSON-ready values."""
@@ -141,6 +163,20 @@ class Result:
         if not self.status.reached:
             raise ComputationError(f"{type(self).__name__}: status {self.status}")
         return self
+
+    def summary(self) -> str:
+        """Return the numbers by their names, a line each, rounded to their errors."""
+        given = self.to_dict()
+        errors = {name: given["error"] for name in self._sharing_error if "error" in given}
+        errors |= {name[:-6]: item for name, item in given.items() if name.endswith("_error")}
+        errors |= given["errors"] if isinstance(given.get("errors"), dict) else {}
+        plain_title = type(self).__str__ is object.__str__
+        lines = [f"{type(self).__name__}, {self.status}" if plain_title else str(self)]
+        for name, value in given.items():
+            hidden = name in ("status", "error") or name.endswith("_error")
+            if not hidden and isinstance(value, bool | int | float | str):
+                lines.append(f"  {name:<20} {_shown(value, errors.get(name))}")
+        return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         rows = "".join(

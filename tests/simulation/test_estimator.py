@@ -1,6 +1,7 @@
 """Attention as a regressor: what it learns, what it refuses, and that scikit-learn takes it."""
 
 import pickle
+import re
 import subprocess
 import sys
 
@@ -72,14 +73,16 @@ def test_a_planted_task_is_learned(task):
     assert np.mean(looked == test.places) > 0.8
 
 
-@pytest.mark.parametrize("activation", ["softmax", "erf", "sparsemax", "elementwise: 1 + tanh(x)"])
-def test_predictions_are_the_formula(data, activation):
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("activation", ["softmax", "erf", "entmax15", "elementwise: 1 + tanh(x)"])
+def test_predictions_are_the_formula(data, activation, intercept):
     X, y = data
-    model = regressor(activation=activation, dtype="float64").fit(X, y)
+    model = regressor(activation=activation, fit_intercept=intercept, dtype="float64").fit(X, y)
+    assert (model.intercept_ != 0.0) is intercept
     shown = make_activation(activation).with_bias(model.bias_)
     weights = shown.weights(X @ model.k_ / np.sqrt(D))
     assert_allclose(model.attention(X), weights, atol=1e-12)
-    by_hand = np.einsum("nl,nl->n", weights, X @ model.v_ / np.sqrt(D))
+    by_hand = np.einsum("nl,nl->n", weights, X @ model.v_ / np.sqrt(D)) + model.intercept_
     assert_allclose(model.predict(X), by_hand, atol=1e-12)
     assert model.score(X, y) == pytest.approx(r2_score(y, by_hand))
     assert model.train_mse_ == pytest.approx(np.mean((y - by_hand) ** 2))
@@ -138,7 +141,8 @@ def test_random_state_fixes_the_result_and_fit_forgets(data, fitted):
 
 def test_restarts_keep_the_lowest_objective():
     task = draw_dataset(SpikedSLR(4.0, 10), dim=40, samples=120, seed=7)
-    model = regressor(ridge_k=0.5, ridge_v=0.5, restarts=4).fit(sequences(task), task.labels)
+    model = regressor(ridge_k=0.5, ridge_v=0.5, restarts=4, fit_intercept=False)
+    model.fit(sequences(task), task.labels)
     assert model.objectives_.shape == (4,)
     assert np.ptp(model.objectives_) > 0.1
     assert model.objective_ == pytest.approx(model.objectives_.min(), rel=1e-6)
@@ -186,6 +190,103 @@ def test_failed_training_warns_and_says_so(data, changes, status):
         model = regressor(**changes).fit(X, y)
     assert model.status_ is status
     assert np.isfinite(model.predict(X)).all()
+
+
+def test_an_intercept_takes_the_mean_of_the_labels(data):
+    X, y = data
+    plain, shifted = (regressor(dtype="float64").fit(X, y + shift) for shift in (0.0, 5.0))
+    assert shifted.score(X, y + 5.0) == pytest.approx(plain.score(X, y), abs=1e-6)
+    assert shifted.score(X, y + 5.0) > 0.8
+    assert shifted.intercept_ == pytest.approx(plain.intercept_ + 5.0, abs=1e-5)
+    assert_allclose(shifted.k_, plain.k_, atol=1e-4)
+    without = regressor(fit_intercept=False).fit(X, y + 5.0)
+    assert without.intercept_ == 0.0
+    assert without.score(X, y + 5.0) < 0.0
+    # at the minimum residuals have mean 0: the intercept is not penalised
+    assert np.mean(y - plain.predict(X)) == pytest.approx(0.0, abs=1e-6)
+    assert plain.objective_ < regressor(dtype="float64", fit_intercept=False).fit(X, y).objective_
+    warm = regressor(init=(plain.k_, plain.v_), dtype="float64").fit(X, y)
+    assert warm.n_iter_ == 0
+
+
+@pytest.mark.parametrize("activation", ["softmax", "linear", "erf"])
+def test_a_whole_weight_is_so_many_copies(data, activation):
+    X, y = data[0], data[1] + 1.0
+    counts = np.random.default_rng(3).integers(0, 4, N)
+    copied = np.repeat(X, counts, axis=0), np.repeat(y, counts)
+    one = regressor(activation=activation, dtype="float64").fit(X, y, sample_weight=counts)
+    two = regressor(activation=activation, dtype="float64").fit(*copied)
+    for name in ("k_", "v_", "intercept_", "bias_", "objective_", "train_mse_"):
+        assert_allclose(getattr(one, name), getattr(two, name), rtol=1e-4, atol=1e-4)
+    assert one.score(X, y, sample_weight=counts) == pytest.approx(two.score(*copied), abs=1e-5)
+    assert abs(one.objective_ / regressor(activation=activation).fit(X, y).objective_ - 1.0) > 0.01
+
+
+def test_weights_of_any_size(data):
+    X, y = data
+    ones = regressor().fit(X, y, sample_weight=np.ones(N))
+    assert_allclose(ones.predict(X), regressor().fit(X, y).predict(X), atol=1e-4)
+    # only the weights relative to the ridges matter
+    scaled = regressor(ridge_k=3.0, ridge_v=3.0, dtype="float64").fit(X, y, sample_weight=10.0)
+    assert_allclose(scaled.k_, regressor(dtype="float64").fit(X, y).k_, atol=1e-4)
+    # a sequence without weight might as well be missing
+    spoilt, weight = y.copy(), np.ones(N)
+    spoilt[:20], weight[:20] = 1e3, 0.0
+    kept = regressor(dtype="float64").fit(X[20:], y[20:])
+    ignoring = regressor(dtype="float64").fit(X, spoilt, sample_weight=weight)
+    assert_allclose(ignoring.k_, kept.k_, atol=1e-4)
+    for bad in (-np.ones(N), np.zeros(N), np.ones(3), np.full(N, np.nan), ["a"] * N):
+        with pytest.raises(ValueError, match=r"^sample_weight must be 200 numbers >= 0, one a seq"):
+            regressor().fit(X, y, sample_weight=bad)
+
+
+HARD = {
+    "large labels": (SpikedSLR(9.0, 10), 20, 100, lambda X, y: (X, 100.0 * y)),
+    "large features": (SpikedSLR(9.0, 10), 20, 100, lambda X, y: (10.0 * X, y)),
+    "small labels": (MaxSLR(3.0, 4), 50, 200, lambda X, y: (X, 0.01 * y)),
+    "labels with a mean": (SpikedSLR(1.0, 5), 10, 2000, lambda X, y: (X, y + 5.0)),
+    "plain": (SpikedSLR(6.0, 3), 30, 600, lambda X, y: (X, y)),
+}
+
+
+def hard_data(name):
+    task, dim, samples, change = HARD[name]
+    drawn = draw_dataset(task, dim=dim, samples=samples)
+    return change(drawn.tokens.reshape(samples, -1, dim), drawn.labels)
+
+
+@pytest.mark.parametrize("name", HARD)
+@pytest.mark.parametrize("activation", ["softmax", "linear", "entmax15"])
+def test_training_converges_at_defaults(activation, name):
+    model = SingleLocationAttention(activation).fit(*hard_data(name))  # a warning is an error
+    assert model.status_ is Status.CONVERGED
+    assert model.gradient_norm_ <= 1e-3
+
+
+def warning_of(activation, X, y, **given):
+    with pytest.warns(ConvergenceWarning, match="^training did not converge: ") as caught:
+        model = SingleLocationAttention(activation, **given).fit(X, y)
+    assert model.status_ is Status.NOT_CONVERGED
+    return str(caught[0].message)
+
+
+def test_warnings_name_a_remedy_that_works():
+    """The second fit of each pair has the remedy, and would fail the test if it warned."""
+    X, y = hard_data("plain")
+    exact = {"activation": "linear", "dtype": "float64", "restarts": 1}
+    assert "raise max_steps, now 20, or raise" in warning_of(X=X, y=y, **exact, max_steps=20)
+    SingleLocationAttention(**exact, max_steps=2000).fit(X, y)
+    for data, given in (
+        (hard_data("large labels"), {}),  # out of steps
+        (hard_data("plain"), {"tolerance": 1e-16}),  # below rounding
+    ):
+        message = warning_of("linear", *data, dtype="float64", restarts=1, **given)
+        (named,) = re.findall(r"raise tolerance above (\S+) ", message)
+        SingleLocationAttention(**exact, tolerance=float(named)).fit(*data)
+    assert "sparsemax has kinks, where the gradient does not vanish; use activation='entmax15'" in (
+        warning_of("sparsemax", X, y)
+    )
+    SingleLocationAttention("entmax15").fit(X, y)
 
 
 def test_unfitted_is_an_error_of_both_packages(data, monkeypatch):
@@ -297,6 +398,9 @@ def test_searches_and_pipelines_take_it(data, as_list):
     scores = cross_val_score(regressor(restarts=1), X, y, cv=3)
     assert scores.shape == (3,)
     assert scores.min() > 0.5
+    weighted = GridSearchCV(regressor(restarts=1), {"ridge_k": [0.3]}, cv=2)
+    weighted.fit(X, y, sample_weight=np.ones(N))
+    assert weighted.best_estimator_.status_ is Status.CONVERGED
     half = make_pipeline(FunctionTransformer(_halves), regressor(restarts=1)).fit(X, y)
     direct = regressor(restarts=1).fit(_halves(X), y)
     assert_array_equal(half.predict(X), direct.predict(_halves(X)))

@@ -38,9 +38,9 @@ class OnTables(SingleLocationAttention):
         tags.input_tags.three_d_array = False
         return tags
 
-    def fit(self, X, y):
+    def fit(self, X, y, sample_weight=None):
         X, y = validate_data(self, X, y, y_numeric=True)
-        return super().fit(self._tokens(X), y)
+        return super().fit(self._tokens(X), y, sample_weight)
 
     def predict(self, X):
         self._check_fitted()
@@ -50,8 +50,8 @@ class OnTables(SingleLocationAttention):
         self._check_fitted()
         return super().attention(self._tokens(validate_data(self, X, reset=False)))
 
-    def score(self, X, y):
-        return estimator_checks.RegressorMixin.score(self, X, y)
+    def score(self, X, y, sample_weight=None):
+        return estimator_checks.RegressorMixin.score(self, X, y, sample_weight)
 
     @staticmethod
     def _tokens(X):

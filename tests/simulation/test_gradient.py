@@ -69,6 +69,28 @@ def test_the_kernel_equals_its_reference(activation, dtype, most):
         )
 
 
+@by_name
+@pytest.mark.parametrize(("dtype", "most"), PRECISIONS)
+def test_weights_count_as_copies_in_kernel_and_reference(activation, dtype, most):
+    tokens, offsets, labels, k, v = problem([1, 3, 4], dtype, count=60)
+    code = activation_code(activation)
+    rest = (k, v, BIAS, code.numbers, code.table, 3)
+    rng = np.random.default_rng(7)
+    weights = rng.uniform(0.0, 3.0, 60)
+    given = (tokens, offsets, labels, weights)
+    ours = gradient_kernel.weighted_loss_and_gradient(*given, *rest)
+    close(ours, gradient_reference.weighted_loss_and_gradient(*given, *rest), most)
+    counts = rng.integers(0, 4, 60)
+    places = np.repeat(np.arange(60), counts)
+    copied = np.concatenate([tokens[offsets[i] : offsets[i + 1]] for i in places])
+    starts = np.concatenate([[0], np.cumsum(np.diff(offsets)[places])])
+    once = (tokens, offsets, labels, counts.astype(float))
+    found = gradient_kernel.weighted_loss_and_gradient(*once, *rest)
+    repeated = (copied, starts, labels[places], np.empty(0))
+    close(found, gradient_kernel.weighted_loss_and_gradient(*repeated, *rest), most)
+    close(found[:3], gradient_kernel.loss_and_gradient(*repeated[:3], *rest), most)
+
+
 @pytest.mark.parametrize("activation", SMOOTH, ids=lambda a: a.name)
 def test_the_reference_is_the_slope_of_the_loss(activation):
     tokens, offsets, labels, k, v = problem([1, 2, 4], count=20)
@@ -185,6 +207,26 @@ def test_the_objective_is_the_formula(activation):
     assert_allclose(z, tokens @ v, atol=1e-12)
     if activation.family == "projection" or activation.name == "softmax":
         assert_allclose(np.add.reduceat(sigma, offsets[:-1]), 1.0)
+
+
+def test_the_objective_with_weights_and_an_intercept_has_the_slope_it_says():
+    tokens, offsets, labels, k, v = problem([1, 2, 5], count=40)
+    weights = np.random.default_rng(8).uniform(0.0, 2.0, 40)
+    erf = make_activation("erf")
+    objective = Objective(Dataset(tokens, offsets, labels), erf, 0.4, 0.7, True, weights)
+    root = math.sqrt(DIM)
+    here = Weights(k * root, v * root, BIAS, 0.6)
+    theta = here.to_vector(learn_bias=True, learn_intercept=True)
+    again = objective.weights(theta)
+    assert (again.bias, again.intercept) == (BIAS, 0.6)
+    value, gradient = objective(theta)
+    rho = labels - predict(objective.data, erf, here)
+    penalty = 0.4 * here.k @ here.k + 0.7 * here.v @ here.v
+    assert value == pytest.approx(0.5 * (weights @ rho**2 + penalty), rel=1e-12)
+    for place in (0, DIM + 1, 2 * DIM, 2 * DIM + 1):
+        step = 1e-5 * np.eye(theta.size)[place]
+        slope = (objective(theta + step)[0] - objective(theta - step)[0]) / 2e-5
+        assert gradient[place] == pytest.approx(slope, rel=1e-6, abs=1e-6)
 
 
 def test_chunks_follow_from_the_size_alone():

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from slrlab.cli.compare import compare
 from slrlab.cli.console import (
     print_lines,
     print_problems,
@@ -232,6 +233,7 @@ def erm(
     print_result("Trained attention", result, as_json, special)
 
 
+app.command()(compare)
 app.command()(flow)
 app.command()(simulate)
 app.command()(amp)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from slrlab._plot import axes_of, draw_quantities
 from slrlab._result import Estimate, Result, Status
 from slrlab.experiments.parallel import Report
 from slrlab.experiments.student import difference, family_p, p_value
@@ -22,6 +23,7 @@ from slrlab.theory.bayes_optimal.trajectory import SEEDS
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 COMPARED = ("q_k", "q_v", "risk")
 
@@ -113,6 +115,21 @@ class AmpComparison(Result):
 
         lists = {name: value for name, value in vars(self).items() if isinstance(value, tuple)}
         return pd.DataFrame(lists)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw overlaps and risk against the iteration: points measured, lines in the limit."""
+        axes = axes_of(ax)
+        names = [
+            name for name in ("q_k", "q_v", "risk") if any(map(math.isfinite, getattr(self, name)))
+        ]
+        exact = {name: getattr(self, f"{name}_se") for name in names}
+        draw_quantities(axes, self.iteration, exact, labels=False)
+        measured = {name: getattr(self, name) for name in names}
+        errors = {name: getattr(self, f"{name}_error") for name in names}
+        draw_quantities(axes, self.iteration, measured, errors, points=True)
+        axes.set(xlabel="iteration", title="points: simulated, lines: state evolution")
+        axes.legend()
+        return axes
 
     def __str__(self) -> str:
         return (

@@ -11,6 +11,9 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from slrlab._plot import axes_of
 from slrlab._result import Estimate, Result, Status, plain
 from slrlab.experiments.encoding import storable
 from slrlab.experiments.student import difference, family_p, interval, normal_score, p_value
@@ -24,6 +27,7 @@ from slrlab.theory.population import risk_at
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 storable(Status, LengthLaw, ErmBranch, ErmTheory)
 QUANTITIES = ("m_k", "m_v", "q_k", "q_v", "order_risk", "train_mse")
@@ -151,6 +155,17 @@ class Comparison(Result):
             row |= {"p_value": p_value(gap), "z": normal_score(gap)}
             rows.append(row | {"dim": self.simulation.dim, "seeds": self.simulation.seeds})
         return pd.DataFrame(rows)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw simulation minus theory of each quantity, relative to the theory, with errors."""
+        axes, frame = axes_of(ax), self.to_frame()
+        scale = frame["theory"].abs()
+        gap = (frame["simulation"] - frame["theory"]) / scale
+        error = np.hypot(frame["simulation_error"], frame["theory_error"]) / scale
+        axes.errorbar(frame["quantity"], gap, yerr=error, fmt="o", color="black", capsize=3)
+        axes.axhline(0.0, color="0.6", linewidth=0.8)
+        axes.set(ylabel="simulation over theory, minus 1")
+        return axes
 
     def sides(self, name: str) -> tuple[Estimate, Estimate]:
         """Return simulation and theory of one quantity, each with its error."""

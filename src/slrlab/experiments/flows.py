@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slrlab import _checks
+from slrlab._plot import axes_of, draw_quantities
 from slrlab._result import Result, Status, plain
 from slrlab.experiments.parallel import Report
 from slrlab.model.activations import Activation
@@ -33,6 +34,7 @@ from slrlab.theory.population import checked
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 _STILL = 1e-9  # gradient below which a flow may stop before the descent beside it
 _DIRECTIONS = 7  # key of the random numbers behind the free directions
@@ -93,6 +95,19 @@ class FlowComparison(Result):
             table |= {"risk": run.loss, "risk_error": run.loss_error}
             tables.append(pd.DataFrame(table | {"risk_flow": _on(self.flow, "risk", run.times)}))
         return pd.concat(tables, ignore_index=True)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw order parameters and risk against time: points of each run, lines of the flow."""
+        axes = axes_of(ax)
+        names = ("m_kk", "m_vv", "m_kv", "m_vk")
+        columns = {name: getattr(self.flow, name) for name in (*names, "risk")}
+        draw_quantities(axes, self.flow.times, columns)
+        for run in self.runs:
+            measured = {name: getattr(run, name) for name in names} | {"risk": run.loss}
+            draw_quantities(axes, run.times, measured, points=True, labels=False)
+        axes.set(xlabel="time $t$", title="points: descent, lines: flow")
+        axes.legend()
+        return axes
 
     def __str__(self) -> str:
         name = max(self.gaps, key=lambda key: self.gaps[key])

@@ -1,44 +1,20 @@
-"""One look for all figures: a colour, marker and line for each activation, safe in grey.
-
-Colours are those of Okabe and Ito, told apart by readers with any form of colour blindness;
-markers and dashes carry the same information without colour.
-"""
+"""One look for all figures: that of single results (`slrlab._plot`), and settings for print."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from slrlab._plot import BAYES as BAYES
+from slrlab._plot import FINE_STATUSES as FINE_STATUSES
+from slrlab._plot import MARKS as MARKS
+from slrlab._plot import Mark as Mark
+from slrlab._plot import mark_statuses as mark_statuses
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-
-@dataclass(frozen=True)
-class Mark:
-    """How one curve is drawn."""
-
-    label: str
-    color: str
-    marker: str
-    dashes: str | tuple[int, tuple[int, ...]] = "-"
-
-    def line(self, **extra: Any) -> dict[str, Any]:
-        """Return keyword arguments for ``Axes.plot``."""
-        style = {"color": self.color, "marker": self.marker, "linestyle": self.dashes}
-        return {"label": self.label, **style, **extra}
-
-
-BAYES = Mark("Bayes", "#000000", "", "-")
-MARKS: dict[str, Mark] = {
-    "bayes": BAYES,
-    "softmax": Mark("softmax", "#0072B2", "o", "-"),
-    "linear": Mark("linear", "#D55E00", "s", (0, (5, 2))),
-    "erf": Mark("erf (best bias)", "#009E73", "^", (0, (3, 1, 1, 1))),
-    "softplus": Mark("softplus, normalised", "#CC79A7", "D", (0, (1, 1))),
-}
 
 END_COLORS = {
     "matched": "#56B4E9",
@@ -49,32 +25,6 @@ END_COLORS = {
     "other": "#000000",
 }
 """Colours of what a flow ends at; no activation has one of them."""
-
-FINE_STATUSES = ("converged", "limit", "sampled")
-"""Statuses of points that need no mark."""
-
-_STATUS_MARKERS = {"boundary": "x", "unstable": "+", "inaccurate": ".", "not converged": "2"}
-
-
-def mark_statuses(axes: Axes, x: Any, y: Any, statuses: Any) -> None:
-    """Put a small black sign on each point whose status is not fine, with a legend entry for each.
-
-    Every figure whose table has a status calls this for the points it draws; the signs mean the
-    same in all figures. A status without a sign of its own (diverged, failed) gets a triangle.
-    """
-    points = list(zip(x, y, map(str, statuses), strict=True))
-    _, known = axes.get_legend_handles_labels()
-    for status in dict.fromkeys(text for *_, text in points if text not in FINE_STATUSES):
-        here = [(a, b) for a, b, text in points if text == status]
-        axes.plot(
-            *zip(*here, strict=True),
-            linestyle="none",
-            marker=_STATUS_MARKERS.get(status, "v"),
-            color="black",
-            markersize=5,
-            zorder=5,
-            label="_nolegend_" if status in known else status,
-        )
 
 
 def shared_legend(figure: Figure, axes: Iterable[Axes], *, ncols: int = 3) -> None:

@@ -18,7 +18,6 @@ import numpy.typing as npt
 from slrlab import _checks
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
-Length: TypeAlias = "int | str | Sequence[int] | Mapping[int, float] | LengthLaw"
 
 ACCEPTED = (
     "a whole number >= 1 (3), a set (1,2,3), weights that sum to 1 (1:0.2,2:0.3,3:0.5), "
@@ -81,7 +80,7 @@ class LengthLaw:
         object.__setattr__(self, "probabilities", tuple(p for _, p in kept))
 
     @classmethod
-    def of(cls, length: Any) -> LengthLaw:
+    def of(cls, length: LengthLike) -> LengthLaw:
         """Make a law from a number, a sequence, a mapping, a string or another law."""
         if isinstance(length, LengthLaw):
             return length
@@ -216,6 +215,13 @@ class GeometricLaw(LengthLaw):
         for d in range(1, order + 1):
             found.append(d * found[-1] * (q * below))
         return tuple(found)
+
+
+_Whole: TypeAlias = int | np.integer[Any]
+LengthLike: TypeAlias = (
+    _Whole | str | Sequence[_Whole] | npt.NDArray[np.integer[Any]] | Mapping[int, float] | LengthLaw
+)
+"""What `LengthLaw.of`, and so every task, takes for a length."""
 
 
 def _whole(value: Any, given: Any) -> int:

@@ -20,14 +20,14 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from scipy import special
 
 from slrlab import _checks
-from slrlab.model.lengths import FloatArray, LengthLaw
+from slrlab.model.lengths import FloatArray, LengthLaw, LengthLike
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,13 @@ class Task(ABC):
 
     name: ClassVar[str] = ""
     allows_infinite_signal: ClassVar[bool] = False
+
+    # written out because it takes more kinds of length than the attribute has
+    def __init__(self, signal: float, length: LengthLike, noise: float = 0.0) -> None:
+        given = {"signal": signal, "length": length, "noise": noise}
+        for name, value in given.items():
+            object.__setattr__(self, name, value)
+        self.__post_init__()
 
     def __post_init__(self) -> None:
         finite = not self.allows_infinite_signal
@@ -106,7 +113,7 @@ class Task(ABC):
         return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class TiltedTask(Task):
     """Independent tokens; the relevant one carries a density ratio ``r`` to ``N(0, 1)``.
 
@@ -146,7 +153,7 @@ class TiltedTask(Task):
         return np.asarray(scores)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class SelectionTask(Task):
     """Gaussian tokens; the place is drawn from the weights ``w(χ*)`` (infinite signal: argmax)."""
 
@@ -190,7 +197,7 @@ class SelectionTask(Task):
         return np.asarray(race.argmax(axis=1), dtype=np.int64)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class SpikedSLR(TiltedTask):
     """Spiked-SLR: the relevant token is shifted by ``√ν`` along ``k*``.
 
@@ -224,7 +231,7 @@ class SpikedSLR(TiltedTask):
         return rng.standard_normal(size) + math.sqrt(self.signal)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class MaxSLR(SelectionTask):
     """Max-SLR: the place is drawn from ``softmax(ν χ*)``; at ``ν = ∞`` it is the largest score.
 
@@ -258,7 +265,7 @@ for _task in (SpikedSLR, MaxSLR):
     register_task(_task)
 
 
-def make_task(name: str, *, signal: float, length: Any, noise: float = 0.0) -> Task:
+def make_task(name: str, *, signal: float, length: LengthLike, noise: float = 0.0) -> Task:
     """Return the task called ``name``.
 
     >>> make_task("max", signal=3.0, length="1,2,3").length.mean

@@ -11,11 +11,12 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from slrlab import _checks
+from slrlab._plot import axes_of, draw_quantities
 from slrlab._result import Estimate, Result, Status, plain
 from slrlab.model.lengths import FloatArray, LengthLaw
 from slrlab.model.tasks import Task
@@ -30,6 +31,10 @@ from slrlab.simulation.dataset import (
 from slrlab.simulation.erm import samples_of
 from slrlab.simulation.message_passing import PRECISIONS, iterate
 from slrlab.simulation.output_channel import PlaceModel
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
 
 _PER_ITERATION = ("q_k", "q_v", "norm_k", "norm_v", "gap_k", "gap_v", "risk")
 
@@ -98,6 +103,24 @@ class AmpSimulation(Result):
     length: LengthLaw
     noise: float
     runs: tuple[AmpRun, ...]
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row for each iteration: each number and its standard error over seeds."""
+        import pandas as pd
+
+        columns: dict[str, Any] = {"iteration": self.iteration}
+        for name in _PER_ITERATION:
+            columns |= {name: getattr(self, name), f"{name}_error": self.errors[name]}
+        return pd.DataFrame(columns)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw overlaps and risk against the iteration, with standard errors over seeds."""
+        axes = axes_of(ax)
+        columns = {name: getattr(self, name) for name in ("q_k", "q_v", "risk")}
+        draw_quantities(axes, self.iteration, columns, self.errors, points=True)
+        axes.set(xlabel="iteration")
+        axes.legend()
+        return axes
 
     def __str__(self) -> str:
         last = f"q_k {self.q_k[-1]:.4f}, q_v {self.q_v[-1]:.4f}" if self.q_k else "nothing"

@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from slrlab import _checks
+from slrlab._plot import axes_of, mark_of
 from slrlab._result import Estimate, Result, Status, plain
 from slrlab.model.activations import Activation, make_activation
 from slrlab.model.lengths import LengthLaw
@@ -29,6 +30,9 @@ from slrlab.simulation.dataset import (
 )
 from slrlab.simulation.objective import Weights, predict
 from slrlab.simulation.training import Trained, check_training, train
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 INITS = ("informed", "random")
 SMALL = 0.1  # standard deviation of the entries of a random start
@@ -126,6 +130,21 @@ class ErmSimulation(Result):
         True
         """
         return Estimate(getattr(self, name), self.errors.get(name, math.nan), self.seeds - 1.0)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the test risk of each training, and their mean with its standard error."""
+        axes = axes_of(ax)
+        look = mark_of(self.activation)
+        seeds = [run.seed for run in self.runs]
+        risks = [run.test_risk for run in self.runs]
+        errors = [run.test_risk_error for run in self.runs]
+        axes.errorbar(seeds, risks, yerr=errors, fmt=look.marker, color=look.color, capsize=2)
+        axes.axhline(self.test_risk, color=look.color, label=f"mean {self.risk}")
+        low, high = self.test_risk - self.test_risk_error, self.test_risk + self.test_risk_error
+        axes.axhspan(low, high, color=look.color, alpha=0.2, linewidth=0)
+        axes.set(xlabel="seed", ylabel="test risk", xticks=seeds)
+        axes.legend()
+        return axes
 
     def __str__(self) -> str:
         return (

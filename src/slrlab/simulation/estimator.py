@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -18,23 +18,24 @@ import numpy.typing as npt
 from slrlab import _checks
 from slrlab._errors import ConvergenceWarning
 from slrlab._result import Status
-from slrlab.model.activations import Activation, make_activation
+from slrlab.model.activations import Activation, Projection, make_activation
 from slrlab.model.lengths import FloatArray
 from slrlab.simulation.dataset import Dataset
 from slrlab.simulation.erm import SMALL, trainable
 from slrlab.simulation.estimator_protocol import Regressor, r_squared
 from slrlab.simulation.objective import Weights, predict, token_weights
-from slrlab.simulation.training import Trained, check_training, train
+from slrlab.simulation.packing import checked_weights
+from slrlab.simulation.training import TOLERANCE, Trained, check_training, train
 
 Sequences = npt.NDArray[Any] | Sequence[npt.ArrayLike]
 
 
 class SingleLocationAttention(Regressor):
-    r"""Regression on sequences by one head of attention, ``f(X) = σ(Xk/√D)ᵀ Xv/√D``.
+    r"""Regression on sequences by one head of attention, ``f(X) = b + σ(Xk/√D)ᵀ Xv/√D``.
 
-    Minimises ``½Σ(y − f(X))² + ½ r_k|k|² + ½ r_v|v|²`` over ``k, v`` in ``R^D``. There is no
-    intercept and no use of the order of the tokens. Centre the labels, and scale the features to
-    about unit variance: ridges of order 1 then suit ``N`` of order ``D``.
+    Minimises ``½Σw(y − f(X))² + ½ r_k|k|² + ½ r_v|v|²`` over ``k, v`` in ``R^D`` and the intercept
+    ``b``. The order of the tokens is not used. Scale the features to about unit variance
+    (`slrlab.SequenceScaler`): ridges of order 1 then suit ``N`` of order ``D``.
 
     Parameters
     ----------
@@ -47,6 +48,8 @@ class SingleLocationAttention(Regressor):
     bias
         Number added to all scores, ``"optimal"`` to learn it, None for the activation's own rule
         (erf learns it).
+    fit_intercept
+        Whether the number ``b`` is learned, without penalty; else it is 0, as in the theory.
     restarts
         Trainings from different random vectors; the one of lowest objective is kept.
     tolerance
@@ -54,22 +57,24 @@ class SingleLocationAttention(Regressor):
     max_steps
         Quasi-Newton steps of each training at most.
     dtype
-        ``"float32"`` or ``"float64"``: what the tokens are converted to.
+        ``"float32"`` or ``"float64"``: what the tokens are converted to. A training that rounding
+        in float32 keeps from its tolerance is finished in float64.
     random_state
         Whole number ``>= 0`` that fixes the random vectors.
 
     Attributes
     ----------
-    k_, v_, bias_
+    k_, v_, bias_, intercept_
         What was learned.
     status_
         ``converged``, ``not converged`` or ``diverged``; a `slrlab.ConvergenceWarning` says so
-        unless converged.
+        unless converged, and what to change.
     objective_, objectives_
         The value of the objective that is kept, and those of all restarts.
     train_mse_, gradient_norm_
-        Mean squared residual, and ``|∇F|/|y|`` at the end, in units in which tokens and labels
-        have mean square 1; the tolerance speaks of the same.
+        Mean squared residual, weighted, and ``|∇F|/|y|`` at the end, in units in which tokens and
+        labels (less their mean, if there is an intercept) have mean square 1; the tolerance speaks
+        of the same.
     n_iter_, n_features_in_
         Quasi-Newton steps of the training that is kept, and ``D``.
     activation_
@@ -88,6 +93,7 @@ class SingleLocationAttention(Regressor):
     k_: FloatArray
     v_: FloatArray
     bias_: float
+    intercept_: float
     status_: Status
     objective_: float
     objectives_: FloatArray
@@ -105,6 +111,7 @@ class SingleLocationAttention(Regressor):
         *,
         init: str | tuple[npt.ArrayLike, npt.ArrayLike] = "random",
         bias: float | str | None = None,
+        fit_intercept: bool = True,
         restarts: int = 4,
         tolerance: float | None = None,
         max_steps: int = 2000,
@@ -116,14 +123,20 @@ class SingleLocationAttention(Regressor):
         self.ridge_v = ridge_v
         self.init = init
         self.bias = bias
+        self.fit_intercept = fit_intercept
         self.restarts = restarts
         self.tolerance = tolerance
         self.max_steps = max_steps
         self.dtype = dtype
         self.random_state = random_state
 
-    def fit(self, X: Sequences, y: npt.ArrayLike) -> Self:
+    def fit(
+        self, X: Sequences, y: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None
+    ) -> Self:
         """Train on sequences ``(N, L, D)``, or a list of ``(L_i, D)``, with one label each.
+
+        ``sample_weight`` multiplies the squared error of each sequence; a whole number counts as
+        so many copies of it.
 
         Raises
         ------
@@ -140,23 +153,25 @@ class SingleLocationAttention(Regressor):
                 f"({type(self).__name__} requires y to be passed, but the target y is None)"
             )
         data = Dataset.from_sequences(X, y, dtype=self.dtype)
-        units = _Units.of(data)
+        weights = checked_weights(sample_weight, data.samples)
+        units = _Units.of(data, weights, centred=bool(self.fit_intercept))
         data = units.apply(data)
         training["ridge_k"] /= (units.label * units.token) ** 2
         training["ridge_v"] /= units.token**2
+        training |= {"sample_weight": weights, "fit_intercept": bool(self.fit_intercept)}
         starts = self._starts(data.dim, chosen.bias or 0.0, units)
-        runs = [train(data, chosen, start=start, **training) for start in starts]
+        if training["fit_intercept"]:
+            starts = [_with_intercept(data, chosen, start, weights) for start in starts]
+        runs = [_train(data, chosen, start, training) for start in starts]
         best = _best(runs)
         self._keep(best, data.dim, units)
         self.objectives_ = units.label**2 * np.array([run.objective for run in runs])
         # kept as it was given: built-in activations hold functions that cannot be pickled
         self.activation_ = self.activation
         if best.status is not Status.CONVERGED:
-            warnings.warn(
-                f"training {_ENDS[best.status]} (gradient {best.gradient_norm:.1e})",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
+            advice = _advice(best, chosen, training["max_steps"])
+            text = f"training {advice} (gradient {best.gradient_norm:.1e})"
+            warnings.warn(text, ConvergenceWarning, stacklevel=2)
         return self
 
     def predict(self, X: Sequences) -> FloatArray:
@@ -169,11 +184,13 @@ class SingleLocationAttention(Regressor):
         sigma, _ = token_weights(data, activation, weights)
         return np.split(sigma, data.offsets[1:-1])
 
-    def score(self, X: Sequences, y: npt.ArrayLike) -> float:
+    def score(
+        self, X: Sequences, y: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None
+    ) -> float:
         """Return ``R²``, one minus the squared error over that of the mean label."""
         self._check_fitted()
         labels = Dataset.from_sequences(X, y, dtype=self.dtype).labels
-        return r_squared(labels, self.predict(X))
+        return r_squared(labels, self.predict(X), checked_weights(sample_weight, labels.size))
 
     def _checked_training(self) -> dict[str, Any]:
         """Return the arguments of a training, each checked before any work."""
@@ -196,6 +213,7 @@ class SingleLocationAttention(Regressor):
         self.k_ = best.weights.k / units.token
         self.v_ = best.weights.v * units.label / units.token
         self.bias_ = best.weights.bias
+        self.intercept_ = units.mean + best.weights.intercept * units.label
         self.status_ = best.status
         self.objective_ = best.objective * units.label**2
         self.train_mse_ = best.train_mse * units.label**2
@@ -210,31 +228,79 @@ class SingleLocationAttention(Regressor):
             raise ValueError(
                 f"X must have {self.n_features_in_} features, as in fit, got {data.dim}"
             )
-        return data, make_activation(self.activation_), Weights(self.k_, self.v_, self.bias_)
+        weights = Weights(self.k_, self.v_, self.bias_, self.intercept_)
+        return data, make_activation(self.activation_), weights
 
 
-_ENDS = {
-    Status.NOT_CONVERGED: "did not converge: raise max_steps or tolerance, or use float64",
-    Status.DIVERGED: "diverged: there is no minimum at finite vectors, raise the ridges",
-}
+def _with_intercept(
+    data: Dataset, activation: Activation, start: Weights, weights: FloatArray | None
+) -> Weights:
+    """Return a start with the intercept that is best for its vectors."""
+    gap = data.labels - predict(data, activation, start)
+    return replace(start, intercept=float(np.average(gap, weights=weights)))
+
+
+def _train(
+    data: Dataset, activation: Activation, start: Weights, training: dict[str, Any]
+) -> Trained:
+    """Train, in float64 from where rounding in float32 hides further progress."""
+    run = train(data, activation, start=start, **training)
+    left = training["max_steps"] - run.iterations
+    single = data.tokens.dtype == np.float32
+    if run.status is not Status.NOT_CONVERGED or not single or left < 1 or _has_kinks(activation):
+        return run
+    fine = Dataset(data.tokens.astype(float), data.offsets, data.labels)
+    goal = training["tolerance"] or TOLERANCE["float32"]
+    options = training | {"tolerance": goal, "max_steps": left}
+    again = train(fine, activation, start=run.weights, **options)
+    return replace(again, iterations=run.iterations + again.iterations)
+
+
+def _has_kinks(activation: Activation) -> bool:
+    """Return whether weights of tokens have kinks: then so does the objective."""
+    return isinstance(activation, Projection) and activation.power <= 1.0
+
+
+def _advice(run: Trained, activation: Activation, max_steps: int) -> str:
+    """Say how a training ended that did not converge, and what to change."""
+    if run.status is Status.DIVERGED:
+        return "diverged: there is no minimum at finite vectors, raise the ridges"
+    if _has_kinks(activation):
+        return (
+            f"did not converge: the objective of {activation.name} has kinks, where the gradient "
+            "does not vanish; use activation='entmax15', which has none"
+        )
+    tolerance = f"raise tolerance above {1.1 * run.gradient_norm:.1e}"
+    if run.iterations >= max_steps:
+        return f"did not converge: raise max_steps, now {max_steps}, or {tolerance}"
+    return f"did not converge: {tolerance}"
 
 
 @dataclass(frozen=True)
 class _Units:
-    """Root mean squares of tokens and labels: training takes them for 1, users need not."""
+    """Size of tokens, size and mean of labels: training takes them for 1, 1 and 0."""
 
     token: float
     label: float
+    mean: float
 
     @classmethod
-    def of(cls, data: Dataset) -> _Units:
-        tokens = data.tokens
-        square = float(np.einsum("td,td->", tokens, tokens, dtype=float)) / tokens.size
-        return cls(math.sqrt(square) or 1.0, float(np.sqrt(np.mean(data.labels**2))) or 1.0)
+    def of(cls, data: Dataset, weights: FloatArray | None, *, centred: bool) -> _Units:
+        """Measure the data; a weight counts as so many copies of a sequence."""
+        tokens, labels = data.tokens, data.labels
+        if weights is None:
+            square = float(np.einsum("td,td->", tokens, tokens, dtype=float)) / tokens.size
+        else:
+            each = np.repeat(weights, data.lengths)
+            squares = np.einsum("td,td->t", tokens, tokens, dtype=float)
+            square = float(np.average(squares, weights=each)) / data.dim
+        mean = float(np.average(labels, weights=weights)) if centred else 0.0
+        size = math.sqrt(float(np.average((labels - mean) ** 2, weights=weights)))
+        return cls(math.sqrt(square) or 1.0, size or 1.0, mean)
 
     def apply(self, data: Dataset) -> Dataset:
         tokens = data.tokens / data.tokens.dtype.type(self.token)
-        return Dataset(tokens, data.offsets, data.labels / self.label)
+        return Dataset(tokens, data.offsets, (data.labels - self.mean) / self.label)
 
 
 def _best(runs: Sequence[Trained]) -> Trained:

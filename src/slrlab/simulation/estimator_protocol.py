@@ -15,8 +15,8 @@ import numpy as np
 from slrlab._errors import NotFittedError
 
 
-class Regressor:
-    """A regressor whose parameters are the arguments of ``__init__``, stored as they are given."""
+class Estimator:
+    """An estimator whose parameters are the arguments of ``__init__``, stored as they are given."""
 
     @classmethod
     def _defaults(cls) -> dict[str, Any]:
@@ -57,20 +57,42 @@ class Regressor:
         return hasattr(self, "n_features_in_")
 
     def __sklearn_tags__(self) -> Any:
-        from sklearn.utils import InputTags, RegressorTags, Tags, TargetTags
+        from sklearn.utils import InputTags, Tags, TargetTags
 
         return Tags(
-            estimator_type="regressor",
-            target_tags=TargetTags(required=True),
-            regressor_tags=RegressorTags(),
+            estimator_type=None,
+            target_tags=TargetTags(required=False),
             input_tags=InputTags(two_d_array=False, three_d_array=True),
         )
 
     def _check_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():
             raise not_fitted_error()(
-                f"this {type(self).__name__} is not fitted yet: call fit(X, y) first"
+                f"this {type(self).__name__} is not fitted yet: call fit first"
             )
+
+
+class Regressor(Estimator):
+    """An estimator that predicts numbers."""
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import RegressorTags
+
+        tags = super().__sklearn_tags__()
+        tags.estimator_type, tags.regressor_tags = "regressor", RegressorTags()
+        tags.target_tags.required = True
+        return tags
+
+
+class Transformer(Estimator):
+    """An estimator that turns sequences into sequences."""
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import TransformerTags
+
+        tags = super().__sklearn_tags__()
+        tags.estimator_type, tags.transformer_tags = "transformer", TransformerTags()
+        return tags
 
 
 @functools.cache
@@ -83,14 +105,15 @@ def not_fitted_error() -> type[NotFittedError]:
     return type("NotFittedError", (NotFittedError, Theirs), {"__doc__": NotFittedError.__doc__})
 
 
-def r_squared(labels: Any, answers: Any) -> float:
-    """Return ``1 − Σ(y − f)²/Σ(y − mean)²``; constant labels give 1 if met exactly, else 0.
+def r_squared(labels: Any, answers: Any, weights: Any = None) -> float:
+    """Return ``1 − Σw(y − f)²/Σw(y − mean)²``; constant labels give 1 if met exactly, else 0.
 
     >>> r_squared([0.0, 1.0, 2.0], [0.0, 1.0, 1.0])
     0.5
     """
     y, f = np.asarray(labels, dtype=float), np.asarray(answers, dtype=float)
-    wrong, spread = float(np.sum((y - f) ** 2)), float(np.sum((y - y.mean()) ** 2))
+    w = np.ones(y.size) if weights is None else np.asarray(weights, dtype=float)
+    wrong, spread = float(w @ (y - f) ** 2), float(w @ (y - np.average(y, weights=w)) ** 2)
     if spread == 0.0:
         return 1.0 if wrong == 0.0 else 0.0
     return 1.0 - wrong / spread

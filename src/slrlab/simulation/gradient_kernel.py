@@ -3,14 +3,15 @@ r"""Compiled passes over a matrix of tokens: loss and gradient of attention, nea
 A sequence is ``L`` consecutive rows of ``tokens``. While its rows are in cache the kernel computes
 scores ``χ = Xk`` and ``z = Xv``, the residual ``ρ = y − σ(χ)ᵀz``, and adds the two rank-one terms
 
-    ∂/∂k += Σ_ℓ a_ℓ x_ℓ,  a = −ρ ψ (z − πᵀz),      ∂/∂v += Σ_ℓ b_ℓ x_ℓ,  b = −ρ σ,
+    ∂/∂k += Σ_ℓ a_ℓ x_ℓ,  a = −wρ ψ (z − πᵀz),      ∂/∂v += Σ_ℓ b_ℓ x_ℓ,  b = −wρ σ
 
-so one gradient reads the tokens once. Rows are taken three at a time: the vectors are then loaded a
-third as often, which is what separates 1.2 from 1.7 times a plain read of memory. Sums over
-sequences run in the precision of the tokens for `_FLUSH` sequences, then in float64; the work is
-cut into a number of chunks that does not depend on the number of threads, so neither do the
-results. `slrlab.simulation.gradient_reference` says the same in NumPy. This module must not know
-about tasks, teachers or the factor ``1/√D``, which is part of the vectors it is given.
+with ``w`` the weight of the sequence in the loss ``½Σwρ²``, so one gradient reads the tokens once.
+Rows are taken three at a time: the vectors are then loaded a third as often, which is what
+separates 1.2 from 1.7 times a plain read of memory. Sums over sequences run in the precision of the
+tokens for `_FLUSH` sequences, then in float64; the work is cut into a number of chunks that does
+not depend on the number of threads, so neither do the results.
+`slrlab.simulation.gradient_reference` says the same in NumPy. This module must not know about
+tasks, teachers or the factor ``1/√D``, which is part of the vectors it is given.
 """
 
 # notation: docs/notation.md, "Trained attention"
@@ -138,7 +139,7 @@ def _add_rows(tokens, first, last, a, b, grad_k, grad_v):
 
 
 @_compiled
-def _pull(work, count, label, a, b, activation, table):
+def _pull(work, count, label, weight, a, b, activation, table):
     """Turn scores into the coefficients ``a, b`` of the rows; return ``ρ`` and ``Σ a``."""
     used = work[:, :count]
     fill_weights(used, activation, table)
@@ -147,33 +148,36 @@ def _pull(work, count, label, a, b, activation, table):
         answer += used[SIGMA, i] * used[_VALUE, i]
         mean += used[PI, i] * used[_VALUE, i]
     rho = label - answer
+    weighted = weight * rho
     total = 0.0
     for i in range(count):
-        force = -rho * used[PSI, i] * (used[_VALUE, i] - mean)
+        force = -weighted * used[PSI, i] * (used[_VALUE, i] - mean)
         total += force
         a[i] = force
-        b[i] = -rho * used[SIGMA, i]
+        b[i] = -weighted * used[SIGMA, i]
     return rho, total
 
 
 @_compiled
-def _chunk(tokens, offsets, labels, low, high, k, v, bias, activation, table, out):
-    """Add the gradient of sequences low to high to ``out``; return the loss and ``Σ a``."""
+def _chunk(tokens, offsets, labels, weights, low, high, k, v, bias, activation, table, out):
+    """Add the gradient of sequences low to high to ``out``; return loss, ``Σ a`` and ``Σwρ``."""
     longest = 1
     for i in range(low, high):
         longest = max(longest, offsets[i + 1] - offsets[i])
     work = np.empty((SCRATCH_ROWS, longest))
     a, b = np.empty(longest, tokens.dtype), np.empty(longest, tokens.dtype)
     grad_k, grad_v = np.zeros(k.size, tokens.dtype), np.zeros(k.size, tokens.dtype)
-    loss, total = 0.0, 0.0
+    loss, total, left = 0.0, 0.0, 0.0
     for i in range(low, high):
+        weight = weights[i] if weights.size else 1.0
         first, last = offsets[i], offsets[i + 1]
         _scores(tokens, first, last, k, v, work, TRIAL)
         for j in range(last - first):
             work[TRIAL, j] += bias
-        rho, push = _pull(work, last - first, labels[i], a, b, activation, table)
-        loss += 0.5 * rho * rho
+        rho, push = _pull(work, last - first, labels[i], weight, a, b, activation, table)
+        loss += 0.5 * weight * rho * rho
         total += push
+        left += weight * rho
         _add_rows(tokens, first, last, a, b, grad_k, grad_v)
         if (i - low) % _FLUSH == _FLUSH - 1 or i == high - 1:
             for d in range(k.size):
@@ -181,40 +185,54 @@ def _chunk(tokens, offsets, labels, low, high, k, v, bias, activation, table, ou
                 out[1, d] += grad_v[d]
             grad_k[:] = 0.0
             grad_v[:] = 0.0
-    return loss, total
+    return loss, total, left
 
 
 @_parallel
-def _all_chunks(tokens, offsets, labels, k, v, bias, activation, table, parts, losses, pushes):
-    count, chunks = labels.size, losses.size
+def _all_chunks(tokens, offsets, labels, weights, k, v, bias, activation, table, parts, sums):
+    count, chunks = labels.size, parts.shape[0]
     for c in prange(chunks):
         low, high = c * count // chunks, (c + 1) * count // chunks
-        losses[c], pushes[c] = _chunk(
-            tokens, offsets, labels, low, high, k, v, bias, activation, table, parts[c]
+        sums[c, 0], sums[c, 1], sums[c, 2] = _chunk(
+            tokens, offsets, labels, weights, low, high, k, v, bias, activation, table, parts[c]
         )
 
 
 @_compiled
-def loss_and_gradient(tokens, offsets, labels, k, v, bias, activation, table, chunks):
-    """Return ``½Σρ²``, its gradient in ``(k, v)`` as rows in float64, and in the bias.
+def weighted_loss_and_gradient(
+    tokens, offsets, labels, weights, k, v, bias, activation, table, chunks
+):
+    """Return ``½Σwρ²``, its gradient in ``(k, v)`` and in the bias, and ``Σwρ``.
+
+    ``weights`` holds one number for each sequence, or none for weights of 1. An intercept that is
+    subtracted from the labels has the gradient ``−Σwρ``.
 
     Not parallel itself: waking threads for a small batch, or for the sums at the end, costs more
     than the work, and far more where other programs hold the cores.
     """
-    parts = np.zeros((chunks, 2, k.size))
-    losses, pushes = np.zeros(chunks), np.zeros(chunks)
-    given = (tokens, offsets, labels)
+    parts, sums = np.zeros((chunks, 2, k.size)), np.zeros((chunks, 3))
+    given = (tokens, offsets, labels, weights)
     if chunks == 1:
-        losses[0], pushes[0] = _chunk(
+        sums[0, 0], sums[0, 1], sums[0, 2] = _chunk(
             *given, 0, labels.size, k, v, bias, activation, table, parts[0]
         )
     else:
-        _all_chunks(*given, k, v, bias, activation, table, parts, losses, pushes)
-    gradient, loss, push = np.zeros((2, k.size)), 0.0, 0.0
+        _all_chunks(*given, k, v, bias, activation, table, parts, sums)
+    gradient, loss, push, left = np.zeros((2, k.size)), 0.0, 0.0, 0.0
     for c in range(chunks):
         gradient += parts[c]
-        loss += losses[c]
-        push += pushes[c]
+        loss += sums[c, 0]
+        push += sums[c, 1]
+        left += sums[c, 2]
+    return loss, gradient, push, left
+
+
+@_compiled
+def loss_and_gradient(tokens, offsets, labels, k, v, bias, activation, table, chunks):
+    """Return ``½Σρ²``, its gradient in ``(k, v)`` as rows in float64, and in the bias."""
+    loss, gradient, push, _ = weighted_loss_and_gradient(
+        tokens, offsets, labels, np.empty(0), k, v, bias, activation, table, chunks
+    )
     return loss, gradient, push
 
 
@@ -301,7 +319,7 @@ def descend(tokens, offsets, labels, order, k, v, bias, rate, shrink, activation
         _scores(tokens, first, last, k, v, work, TRIAL)
         for j in range(last - first):
             work[TRIAL, j] += bias
-        rho, push = _pull(work, last - first, labels[i], a, b, activation, table)
+        rho, push = _pull(work, last - first, labels[i], 1.0, a, b, activation, table)
         squares += rho * rho
         bias -= rate_bias * push
         for j in range(last - first):

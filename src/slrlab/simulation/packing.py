@@ -66,6 +66,26 @@ def checked(labels: npt.ArrayLike, count: int) -> FloatArray:
     return np.array(given, dtype=float)
 
 
+def checked_weights(weights: npt.ArrayLike | None, count: int) -> FloatArray | None:
+    """Return weights of the sequences as a new array of floats; None for weights of 1.
+
+    Raises
+    ------
+    ValueError
+        If they are not one number ``>= 0`` for each of ``count`` sequences, or all are 0.
+    """
+    if weights is None:
+        return None
+    given = np.asarray(weights)
+    given = np.full(count, given) if given.ndim == 0 else given
+    accepted = f"sample_weight must be {count} numbers >= 0, one a sequence, not all zero"
+    if given.shape != (count,) or given.dtype.kind not in _REAL:
+        raise ValueError(f"{accepted}, got {given.dtype} of shape {given.shape}")
+    if not (np.isfinite(given).all() and given.min() >= 0.0 and given.max() > 0.0):
+        raise ValueError(f"{accepted}, got {np.array2string(given, threshold=6, edgeitems=2)}")
+    return np.array(given, dtype=float)
+
+
 def _from_array(
     sequences: npt.NDArray[Any], kind: np.dtype[Any]
 ) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:

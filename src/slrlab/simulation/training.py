@@ -71,9 +71,11 @@ def train(
     start: Weights,
     tolerance: float | None = None,
     max_steps: int = 2000,
+    fit_intercept: bool = False,
+    sample_weight: FloatArray | None = None,
     watch: Watch | None = None,
 ) -> Trained:
-    """Minimise ``½Σ(y − σᵀz)² + ½r_k|k|² + ½r_v|v|²`` from given vectors.
+    """Minimise ``½Σw(y − b − σᵀz)² + ½r_k|k|² + ½r_v|v|²`` from given vectors.
 
     Parameters
     ----------
@@ -90,6 +92,10 @@ def train(
         rounding of the loss hides further progress, Newton steps on the gradient go on.
     max_steps
         Quasi-Newton steps at most.
+    fit_intercept
+        Whether ``b`` is learned too, without penalty; else it is 0.
+    sample_weight
+        The weights ``w >= 0``, by default 1; the mean of ``ρ²`` and ``|y|`` are weighted, too.
     watch
         Called as ``watch(step, F, |∇F|/|y|)`` after each step.
     """
@@ -99,7 +105,8 @@ def train(
     began = time.perf_counter()
     r_k, r_v, asked, steps = check_training(ridge_k, ridge_v, tolerance, max_steps)
     goal = asked if asked is not None else TOLERANCE[data.tokens.dtype.name]
-    objective = Objective(data, activation, r_k, r_v)
+    weights = np.empty(0) if sample_weight is None else sample_weight
+    objective = Objective(data, activation, r_k, r_v, bool(fit_intercept), weights)
     path = _Path(objective, goal, watch)
     # the short products of L-BFGS would leave BLAS threads spinning on the cores of the kernel
     quiet = threadpool_limits(limits=1, user_api="blas")
@@ -107,7 +114,11 @@ def train(
     with quiet, contextlib.suppress(FloatingPointError, StopIteration, _AtGoal):
         minimize(
             path.evaluate,
-            path.scaled(start.to_vector(learn_bias=objective.learns_bias)),
+            path.scaled(
+                start.to_vector(
+                    learn_bias=objective.learns_bias, learn_intercept=objective.learns_intercept
+                )
+            ),
             jac=True,
             method="L-BFGS-B",
             callback=path.look,
@@ -128,7 +139,7 @@ def train(
         status=status,
         weights=objective.weights(path.best),
         objective=path.value,
-        train_mse=2.0 * path.loss / data.samples,
+        train_mse=2.0 * path.loss / (float(weights.sum()) or data.samples),
         gradient_norm=path.gradient_norm,
         iterations=path.steps,
         passes=objective.passes,
@@ -161,11 +172,13 @@ class _Path:
         self.rounding = float(np.finfo(objective.data.tokens.dtype).eps)
         self.watch = watch
         # every sequence pulls at the bias, but few at one entry of a vector: equal curvatures
-        size = 2 * objective.data.dim + objective.learns_bias
+        vectors = 2 * objective.data.dim
+        size = vectors + objective.learns_bias + objective.learns_intercept
         self.scale = np.ones(size)
-        if objective.learns_bias:
-            self.scale[-1] = 1.0 / math.sqrt(objective.data.dim)
-        self.unit = float(np.linalg.norm(objective.data.labels)) or 1.0
+        self.scale[vectors:] = 1.0 / math.sqrt(objective.data.dim)
+        labels, weights = objective.data.labels, objective.sample_weight
+        self.unit = float(np.linalg.norm(np.sqrt(weights) * labels if weights.size else labels))
+        self.unit = self.unit or 1.0
         self.value, self.loss, self.gradient_norm = math.inf, math.inf, math.inf
         self.best = np.zeros(size)
         self.steps = 0

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slrlab import _checks
+from slrlab._plot import axes_of, draw_quantities
 from slrlab._result import Estimate, Result, Status, plain
 from slrlab.model.lengths import FloatArray
 from slrlab.model.order_parameters import FullOrderParameters
@@ -23,6 +24,7 @@ from slrlab.simulation.objective import Weights
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 RUNAWAY = 1e6  # |k|²/D or |v|²/D beyond which a path is not followed
 _OVERLAPS = tuple(item.name for item in dataclasses.fields(FullOrderParameters))
@@ -95,6 +97,16 @@ class Trajectory(Result):
 
         names = ("times", "steps", *_OVERLAPS, "bias", "loss", "loss_error")
         return pd.DataFrame({name: getattr(self, name) for name in names})
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw order parameters and loss against time."""
+        axes = axes_of(ax)
+        names = ("m_kk", "m_vv", "m_kv", "m_vk", "loss")
+        known = [name for name in names if np.isfinite(getattr(self, name)).any()]
+        draw_quantities(axes, self.times, {name: getattr(self, name) for name in known})
+        axes.set(xlabel="time $t$")
+        axes.legend()
+        return axes
 
     def __str__(self) -> str:
         last = Estimate(float(self.loss[-1]), float(self.loss_error[-1]))

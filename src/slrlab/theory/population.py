@@ -11,12 +11,13 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from slrlab import _checks
-from slrlab._result import Result, Status
+from slrlab._plot import BAYES, axes_of, mark_of
+from slrlab._result import Result, Status, plain
 from slrlab.model.activations import Activation, make_activation
 from slrlab.model.lengths import FloatArray, LengthLaw
 from slrlab.model.order_parameters import OrderParameters
@@ -68,10 +69,16 @@ class PopulationRisk(Result):
     noise: float
     activation: str
 
+    _sharing_error: ClassVar[tuple[str, ...]] = ("risk", "excess")
+
     @property
     def excess(self) -> float:
         """Risk above the Bayes risk."""
         return self.risk - self.bayes_risk
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields and the excess risk as JSON-ready values."""
+        return super().to_dict() | {"excess": plain(self.excess)}
 
     def __str__(self) -> str:
         return (
@@ -196,13 +203,11 @@ class RiskProfile(Result):
         columns = {"m_k": self.m_k, "risk": self.risk, "error": self.error, "m_v": self.m_v}
         return pd.DataFrame(columns)
 
-    def plot(self, axes: Axes | None = None, **style: Any) -> Axes:
+    def plot(self, ax: Axes | None = None, **style: Any) -> Axes:
         """Draw the risk against ``m_k`` with the Bayes risk as a line below."""
-        import matplotlib.pyplot as plt
-
-        axes = plt.subplots()[1] if axes is None else axes
-        axes.plot(self.m_k, self.risk, label=self.activation, **style)
-        axes.axhline(self.bayes_risk, color="0.4", linestyle=":", label="Bayes")
+        axes = axes_of(ax)
+        axes.plot(self.m_k, self.risk, **mark_of(self.activation).line(marker="", **style))
+        axes.axhline(self.bayes_risk, **BAYES.line(linestyle=":"))
         axes.set(xlabel="key overlap $m_k$", ylabel="risk at the best $v$")
         axes.legend()
         return axes

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 from slrlab import _checks
 from slrlab._result import Result, Status
@@ -59,6 +60,8 @@ class BayesOptimal(Result):
     length: LengthLaw
     noise: float
     steps: int
+
+    _sharing_error: ClassVar[tuple[str, ...]] = ("risk_it", "risk_amp")
 
     def __str__(self) -> str:
         kind = "hard" if self.hard else "easy"

@@ -9,9 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from slrlab._plot import axes_of
 from slrlab._result import Result, Status
 from slrlab.model.lengths import LengthLaw
 from slrlab.model.tasks import MaxSLR, SpikedSLR, Task
@@ -19,6 +21,9 @@ from slrlab.theory.bayes_optimal.curve import FAR, Channel, Curve, CurvePoint, t
 from slrlab.theory.bayes_optimal.optimal import place_is_known
 from slrlab.theory.bayes_optimal.selected import MaxChannel
 from slrlab.theory.bayes_optimal.spiked import SpikedChannel
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _SEEDS = range(1, 9)  # of the samples that tell the error of the first
 _FINER = 1.35
@@ -53,6 +58,17 @@ class BayesThresholds(Result):
     length: LengthLaw
     noise: float
     steps: int
+
+    _sharing_error: ClassVar[tuple[str, ...]] = ("alpha_alg",)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw lines at the thresholds, over ``alpha``: also into a learning curve."""
+        axes = axes_of(ax)
+        axes.axvline(self.alpha_it, color="black", linestyle="--", label="possible beyond")
+        axes.axvline(self.alpha_alg, color="0.5", linestyle="-", label="reached by AMP beyond")
+        axes.set(xlabel="samples per dimension $\\alpha$")
+        axes.legend()
+        return axes
 
 
 def bayes_thresholds(task: Task) -> BayesThresholds:

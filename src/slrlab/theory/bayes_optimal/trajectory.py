@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from slrlab import _checks
+from slrlab._plot import axes_of, draw_quantities
 from slrlab._result import Result, Status
 from slrlab.model.lengths import FloatArray, LengthLaw
 from slrlab.model.tasks import MaxSLR, SpikedSLR, Task
@@ -21,11 +23,16 @@ from slrlab.theory.bayes_optimal.overlaps import HattedOverlaps
 from slrlab.theory.bayes_optimal.selected import MaxChannel
 from slrlab.theory.bayes_optimal.spiked import SpikedChannel
 
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
 _LEVELS = (1.35, 1.0)
 SEEDS = (0, 1, 2, 3)
 """Seeds of the independent samples of max-SLR."""
 _LOG2_SIZE = 10
 
+_DRAWN = ("q_k", "q_v", "risk")
 _ACCURATE = 1e-6  # difference of two grids that counts as converged
 
 
@@ -54,6 +61,21 @@ class AmpStateEvolution(Result):
     signal: float
     length: LengthLaw
     noise: float
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row for each iteration."""
+        import pandas as pd
+
+        names = ("iteration", "q_k", "q_v", "risk")
+        return pd.DataFrame({name: getattr(self, name) for name in names})
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw overlaps and risk against the iteration."""
+        axes = axes_of(ax)
+        draw_quantities(axes, self.iteration, {name: getattr(self, name) for name in _DRAWN})
+        axes.set(xlabel="iteration")
+        axes.legend()
+        return axes
 
 
 def amp_state_evolution(task: Task, *, alpha: float, steps: int = 20) -> AmpStateEvolution:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slrlab import _checks
+from slrlab._plot import axes_of, draw_map, log_scale, mark_of, mark_statuses
 from slrlab._result import Result, Status
 from slrlab.model.activations import Activation
 from slrlab.model.lengths import FloatArray
@@ -32,6 +33,7 @@ from slrlab.theory.erm.stability import jump_warning
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 _SEARCH_SIZE = 10
 _MANY_JUMPS = 1e-3  # share of samples
@@ -208,6 +210,33 @@ class RidgeMap(Result):
 
         rows = [point.to_dict() for point in self.points]
         return pd.DataFrame(rows).drop(columns=["branches", "errors"])
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the test risk over the plane of ridges; signs mark statuses other than sampled."""
+        axes, frame = axes_of(ax), self.to_frame()
+        if min(frame["ridge_k"].nunique(), frame["ridge_v"].nunique()) == 1:
+            return self._plot_line(axes, frame)
+        grid = frame.pivot(index="ridge_v", columns="ridge_k", values="test_risk").astype(float)
+        draw_map(axes, grid.columns, grid.index, grid.to_numpy(), "test risk")
+        mark_statuses(axes, frame["ridge_k"], frame["ridge_v"], frame["status"])
+        axes.set_xscale(**log_scale(grid.columns))
+        axes.set_yscale(**log_scale(grid.index))
+        axes.set(xlabel="ridge of the keys $r_k$", ylabel="ridge of the values $r_v$")
+        if axes.get_legend_handles_labels()[1]:
+            axes.legend()
+        return axes
+
+    def _plot_line(self, axes: Axes, frame: pd.DataFrame) -> Axes:
+        """Draw the test risk against the one ridge that varies."""
+        name = "ridge_k" if frame["ridge_k"].nunique() > 1 else "ridge_v"
+        line = frame.sort_values(name).astype({"test_risk": float, "test_risk_error": float})
+        look = mark_of(self.points[0].activation).line(capsize=2)
+        axes.errorbar(line[name], line["test_risk"], yerr=line["test_risk_error"], **look)
+        mark_statuses(axes, line[name], line["test_risk"], line["status"])
+        axes.set_xscale(**log_scale(line[name]))
+        axes.set(xlabel=f"${name[0]}_{name[-1]}$", ylabel="test risk")
+        axes.legend()
+        return axes
 
 
 def ridge_map(

@@ -11,17 +11,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from slrlab import _checks
+from slrlab._plot import axes_of
 from slrlab._result import Result, Status
 from slrlab.model.lengths import FloatArray
 from slrlab.numerics.second_order import Expansion
 from slrlab.theory.landscape.minima import Kind, kind_of
 from slrlab.theory.landscape.risk import SIZE, overlaps_of
 from slrlab.theory.landscape.table import TabulatedLandscape, cosines, derived
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
 
 _D = 1.0 / (2.0 + math.sqrt(2.0))
 _E32 = 6.0 + math.sqrt(2.0)
@@ -51,6 +56,29 @@ class FlowEnsemble(Result):
     v: FloatArray = field(repr=False)
     risk: FloatArray = field(repr=False)
     times: FloatArray = field(repr=False)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row for each flow: how and where it ended."""
+        import pandas as pd
+
+        ends = {"status": map(str, self.statuses), "kind": map(str, self.kinds)}
+        return pd.DataFrame(
+            {name: list(column) for name, column in ends.items()}
+            | {"risk": self.risk[-1], "time": self.times[-1]}
+        )
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the risk of each flow against time, in the colour of what it ends aligned with."""
+        axes = axes_of(ax)
+        colors = {kind: f"C{number}" for number, kind in enumerate(Kind)}
+        for number, kind in enumerate(self.kinds):
+            path = self.times[:, number], self.risk[:, number]
+            axes.plot(*path, color=colors[kind], linewidth=0.8)
+        for kind in dict.fromkeys(self.kinds):
+            axes.plot([], [], color=colors[kind], label=str(kind))
+        axes.set(xlabel="time $t$", ylabel="risk", xscale="symlog")
+        axes.legend()
+        return axes
 
     @property
     def kinds(self) -> list[Kind]:

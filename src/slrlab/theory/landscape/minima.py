@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slrlab import _checks
+from slrlab._plot import axes_of
 from slrlab._result import Report as Report
 from slrlab._result import Result, Status
 from slrlab.model.activations import Activation
@@ -34,6 +35,7 @@ from slrlab.theory.population import checked
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 FAR = 100.0  # |k|/√D beyond which a descent is said to have no end
 _SAME = 1e-3  # distance of two minima taken for one
@@ -143,6 +145,19 @@ class LocalMinima(Result):
             del given["curvatures"]
             rows.append(given | order | {"softest": lowest, "stiffest": highest})
         return pd.DataFrame(rows)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the risk of each minimum against how well its keys are aligned with ``k*``."""
+        axes = axes_of(ax)
+        for number, kind in enumerate(Kind):
+            found = [item for item in self.minima if item.kind is kind]
+            if found:
+                aligned = [item.order.m_kk / math.sqrt(item.order.q_kk) for item in found]
+                look = {"marker": "ov^"[number], "linestyle": "none", "label": str(kind)}
+                axes.plot(aligned, [item.risk for item in found], **look)  # type: ignore[arg-type]
+        axes.set(xlabel="$m_{kk}/\\sqrt{q_{kk}}$", ylabel="risk of the minimum", xlim=(-1.1, 1.1))
+        axes.legend()
+        return axes
 
 
 def local_minima(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slrlab import _checks
+from slrlab._plot import axes_of, draw_quantities
 from slrlab._result import Report as Report
 from slrlab._result import Result
 from slrlab.model.lengths import FloatArray, LengthLaw
@@ -120,15 +121,12 @@ class Flow(Result):
             f"{self.minimum}, {self.status}"
         )
 
-    def plot(self, axes: Axes | None = None) -> Axes:
-        """Draw the order parameters against time."""
-        import matplotlib.pyplot as plt
-
-        axes = plt.subplots()[1] if axes is None else axes
-        for name in ("m_kk", "m_vv", "m_kv", "m_vk"):
-            axes.plot(self.times, getattr(self, name), label=f"${name[0]}_{{{name[2:]}}}$")
-        axes.plot(self.times, self.risk, color="black", label="risk")
-        axes.set(xlabel="time", xscale="symlog")
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw order parameters and risk against time."""
+        axes = axes_of(ax)
+        names = ("m_kk", "m_vv", "m_kv", "m_vk", "risk")
+        draw_quantities(axes, self.times, {name: getattr(self, name) for name in names})
+        axes.set(xlabel="time $t$", xscale="symlog")
         axes.legend()
         return axes
 

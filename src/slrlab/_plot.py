@@ -1,0 +1,142 @@
+"""How results draw themselves: one look for each activation and quantity, and a few helpers.
+
+Colours are those of Okabe and Ito, told apart by readers with any form of colour blindness;
+markers and dashes carry the same information without colour. matplotlib is imported when something
+is drawn. This module must not know how anything is computed.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True)
+class Mark:
+    """How one curve is drawn."""
+
+    label: str
+    color: str
+    marker: str
+    dashes: str | tuple[int, tuple[int, ...]] = "-"
+
+    def line(self, **extra: Any) -> dict[str, Any]:
+        """Return keyword arguments for ``Axes.plot``."""
+        style = {"color": self.color, "marker": self.marker, "linestyle": self.dashes}
+        return {"label": self.label, **style, **extra}
+
+
+BAYES = Mark("Bayes", "#000000", "", "-")
+MARKS: dict[str, Mark] = {
+    "bayes": BAYES,
+    "softmax": Mark("softmax", "#0072B2", "o", "-"),
+    "linear": Mark("linear", "#D55E00", "s", (0, (5, 2))),
+    "erf": Mark("erf (best bias)", "#009E73", "^", (0, (3, 1, 1, 1))),
+    "softplus": Mark("softplus, normalised", "#CC79A7", "D", (0, (1, 1))),
+    "sparsemax": Mark("sparsemax", "#56B4E9", "v", (0, (4, 1))),
+    "entmax15": Mark("1.5-entmax", "#E69F00", "P", (0, (2, 1))),
+}
+_OTHERS = ("#7F7F7F", "#8C564B", "#BCBD22", "#17BECF")
+
+QUANTITIES: dict[str, tuple[str, str]] = {
+    "risk": ("#000000", ""),
+    "loss": ("#000000", ""),
+    "m_kk": ("#0072B2", "o"),
+    "m_vv": ("#D55E00", "s"),
+    "m_kv": ("#009E73", "^"),
+    "m_vk": ("#CC79A7", "D"),
+    "q_k": ("#0072B2", "o"),
+    "q_v": ("#D55E00", "s"),
+}
+"""Colour and marker of what is drawn against time or iterations."""
+
+FINE_STATUSES = ("converged", "limit", "sampled")
+"""Statuses of points that need no mark."""
+
+_STATUS_MARKERS = {"boundary": "x", "unstable": "+", "inaccurate": ".", "not converged": "2"}
+
+
+def mark_of(activation: str) -> Mark:
+    """Return the look of an activation; one that is not known gets a colour by its name."""
+    other = _OTHERS[zlib.crc32(activation.encode()) % len(_OTHERS)]
+    return MARKS.get(activation, Mark(activation, other, "X", (0, (3, 2))))
+
+
+def axes_of(ax: Axes | None) -> Axes:
+    """Return the axes that were given, or those of a new figure."""
+    if ax is not None:
+        return ax
+    import matplotlib.pyplot as plt
+
+    return plt.subplots(layout="constrained")[1]
+
+
+def symbol(name: str) -> str:
+    """Return a name as it is written in a figure.
+
+    >>> symbol("m_kk"), symbol("risk")
+    ('$m_{kk}$', 'risk')
+    """
+    letter, _, index = name.partition("_")
+    return f"${letter}_{{{index}}}$" if index and len(letter) == 1 else name.replace("_", " ")
+
+
+def draw_quantities(
+    ax: Axes,
+    x: Any,
+    columns: Mapping[str, Any],
+    errors: Mapping[str, Any] | None = None,
+    *,
+    points: bool = False,
+    labels: bool = True,
+) -> None:
+    """Draw order parameters and risks against ``x``, as lines or as points with error bars."""
+    for name, values in columns.items():
+        color, marker = QUANTITIES.get(name, ("0.5", "x"))
+        label = symbol(name) if labels else "_nolegend_"
+        bars = (errors or {}).get(name)
+        if points or bars is not None:
+            look = {"fmt": marker or "x", "markerfacecolor": "white", "capsize": 2}
+            ax.errorbar(x, values, yerr=bars, color=color, label=label, **look)  # type: ignore[arg-type]
+        else:
+            ax.plot(x, values, color=color, label=label)
+
+
+def draw_map(ax: Axes, x: Any, y: Any, values: Any, label: str) -> None:
+    """Fill the axes with ``values[i, j]`` at ``(x[j], y[i])``, and add a bar of colours."""
+    drawn = ax.pcolormesh(x, y, values, shading="nearest", cmap="viridis_r")
+    ax.figure.colorbar(drawn, ax=ax, label=label)
+
+
+def log_scale(values: Any) -> dict[str, Any]:
+    """Return the arguments of ``set_xscale``: logarithmic, with room for zero if it is there."""
+    positive = [value for value in values if value > 0.0]
+    if len(positive) < len(list(values)):
+        return {"value": "symlog", "linthresh": min(positive, default=1.0)}
+    return {"value": "log"}
+
+
+def mark_statuses(axes: Axes, x: Any, y: Any, statuses: Any) -> None:
+    """Put a small black sign on each point whose status is not fine, with a legend entry for each.
+
+    Every figure whose table has a status calls this for the points it draws; the signs mean the
+    same in all figures. A status without a sign of its own (diverged, failed) gets a triangle.
+    """
+    points = list(zip(x, y, map(str, statuses), strict=True))
+    _, known = axes.get_legend_handles_labels()
+    for status in dict.fromkeys(text for *_, text in points if text not in FINE_STATUSES):
+        here = [(a, b) for a, b, text in points if text == status]
+        axes.plot(
+            *zip(*here, strict=True),
+            linestyle="none",
+            marker=_STATUS_MARKERS.get(status, "v"),
+            color="black",
+            markersize=5,
+            zorder=5,
+            label="_nolegend_" if status in known else status,
+        )
