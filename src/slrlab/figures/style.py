@@ -6,13 +6,14 @@ markers and dashes carry the same information without colour.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,17 @@ def mark_statuses(axes: Axes, x: Any, y: Any, statuses: Any) -> None:
             zorder=5,
             label="_nolegend_" if status in known else status,
         )
+
+
+def shared_legend(figure: Figure, axes: Iterable[Axes], *, ncols: int = 3) -> None:
+    """Put one legend below a figure, with an entry for each label that its panels have."""
+    entries: dict[str, Any] = {}
+    for panel in axes:
+        handles, labels = panel.get_legend_handles_labels()
+        entries |= dict(zip(labels, handles, strict=True))
+    figure.legend(
+        list(entries.values()), list(entries), loc="outside lower center", ncols=ncols, fontsize=8
+    )
 
 
 _SETTINGS: dict[str, Any] = {
