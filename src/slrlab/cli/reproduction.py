@@ -58,17 +58,28 @@ def claims(
 def figure(
     name: Annotated[str, typer.Argument(help=FIGURE_NAMES, metavar="NAME")],
     out: OutOption = Path("results"),
-    profile: ProfileOption = "quick",
+    profile: ProfileOption = "",
+    stored: Annotated[
+        Path | None,
+        typer.Option("--from", help="Draw this stored table, compute nothing.", metavar="CSV"),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Compute and draw a figure: PDF, PNG and the CSV behind them.
 
+    The full profile goes on where it was stopped.
+
     Example: slrlab figure 2 --out results
     """
-    from slrlab.figures import make_figure
+    from slrlab.figures import make_figure, redraw_figure
 
-    with progress(f"figure {name}") as report:
-        paths = make_figure(name, out, profile=profile, report=report)
+    if stored is not None:
+        if profile:
+            raise ValueError(f"profile must be left out with --from, got {profile}")
+        paths = redraw_figure(name, stored, out)
+    else:
+        with progress(f"figure {name}") as report:
+            paths = make_figure(name, out, profile=profile or "quick", report=report)
     _files("figure", name, paths, as_json)
 
 

@@ -1,17 +1,19 @@
 """Figures, one module each: ``compute(profile, report)`` makes a table, ``draw(table)`` a picture.
 
-The picture is drawn from the table alone, so the CSV written beside it is all that it shows. A
-module of the paper's tables has no ``draw``.
+The picture is drawn from the table alone, so the CSV written beside it is all that it shows; it
+carries the settings it was made with. A module of the paper's tables has no ``draw``.
 """
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
 from slrlab import _checks
+from slrlab.experiments.memo import remember
 from slrlab.experiments.parallel import Report
 
 if TYPE_CHECKING:
@@ -48,25 +50,73 @@ def make_figure(
 ) -> list[Path]:
     """Compute and draw a figure; return the CSV, PNG and PDF written into ``out``.
 
+    With the full profile finished points are kept in ``out``, where `reproduce_all` finds them
+    too: stopped and called again, it goes on with what is missing.
+
     Raises
     ------
     ValueError
         If the figure or the profile is unknown.
     """
-    frame = compute_figure(name, out, profile=profile, report=report)
+    figure_module(name)
+    with remember(out / "finished-full.sqlite") if profile == "full" else nullcontext():
+        frame = compute_figure(name, out, profile=profile, report=report)
     return draw_figure((name, out, frame))
+
+
+def redraw_figure(name: str, table: Path, out: Path) -> list[Path]:
+    """Draw a figure from a table that `make_figure` wrote; return the PNG and PDF in ``out``.
+
+    Raises
+    ------
+    ValueError
+        If the figure is unknown, or the file is not a table of it.
+    """
+    import pandas as pd
+
+    figure_module(name)
+    wanted = f"{table} must be a table of figure {name}"
+    try:
+        frame = pd.read_csv(table)
+    except (UnicodeDecodeError, pd.errors.EmptyDataError, pd.errors.ParserError):
+        raise ValueError(f"{wanted}, got a file that is no CSV table") from None
+    for own in frame.get("figure", pd.Series(dtype=str)).astype(str).unique():
+        if own != name:
+            raise ValueError(f"{wanted}, got one of figure {own}")
+    if frame.empty:
+        raise ValueError(f"{wanted}, got one without rows")
+    out.mkdir(parents=True, exist_ok=True)
+    try:
+        return draw_figure((name, out, frame))[1:]
+    except KeyError as missing:
+        raise ValueError(f"{wanted}, got one without {missing.args[0]}") from missing
+    except (IndexError, TypeError, ValueError) as error:
+        raise ValueError(f"{wanted}, got one that cannot be drawn: {error}") from error
 
 
 def compute_figure(
     name: str, out: Path, *, profile: str = "quick", report: Report | None = None
 ) -> pd.DataFrame:
-    """Compute the table of a figure and write it into ``out``."""
+    """Compute the table of a figure and write it, with its settings, into ``out``."""
     module = figure_module(name)
     _checks.choice(profile, "profile", PROFILES)
     out.mkdir(parents=True, exist_ok=True)
     frame: pd.DataFrame = module.compute(profile, report)
+    frame = frame.assign(**_settings(name, profile))
     frame.to_csv(out / f"figure-{name}.csv", index=False)
     return frame
+
+
+def _settings(name: str, profile: str) -> dict[str, str | int | float]:
+    """Return what a table was made with: the sizes that its profile sets are columns too."""
+    from slrlab import __version__
+
+    found: dict[str, str | int | float] = {"figure": name, "profile": profile}
+    for key, value in vars(figure_module(name)).items():
+        by_profile = key.isupper() and isinstance(value, dict) and set(value) == set(PROFILES)
+        if by_profile and isinstance(value[profile], int | float):
+            found[f"profile_{key.lower()}"] = value[profile]
+    return found | {"version": __version__}
 
 
 def draw_figure(item: tuple[str, Path, pd.DataFrame]) -> list[Path]:

@@ -20,6 +20,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TITLE = "Theory against training over the ridges, spiked-SLR, signal 2, length 3, alpha 2"
+CAPTION = (
+    "Test risk by theory (squares) and by training (discs inside them), replicon, and training "
+    "minus theory over the ridges of keys and values. The two agree but where the theory warns "
+    "(hatched): at weak ridges of the keys, where the prox of softmax jumps. A ring marks a "
+    "difference that chance would give once in 400."
+)
 SIGNAL, LENGTH, ALPHA = 2.0, 3, 2.0
 ACTIVATIONS = ("softmax", "linear")
 POINTS = {"toy": 3, "quick": 5, "full": 17}
@@ -72,62 +78,78 @@ def _rows(setting: Line) -> pd.DataFrame:
 
 
 def draw(frame: pd.DataFrame) -> Figure:
-    """Draw risk, replicon and gap of each activation; hatching covers the unstable region."""
+    """Draw risk, replicon and gap of each activation, one cell for each pair of ridges."""
     import matplotlib.pyplot as plt
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
     with house_style():
-        figure, axes = plt.subplots(2, 3, figsize=(12.0, 6.4), layout="constrained")
+        figure, axes = plt.subplots(2, 3, figsize=(10.0, 6.6), layout="constrained")
         for row, activation in zip(axes, ACTIVATIONS, strict=True):
             part = frame[frame["activation"] == activation]
             label = MARKS[activation].label
-            _map(row[0], part, "test_risk", f"{label}: test risk (dots: trained)", "viridis_r")
-            _map(row[1], part, "replicon", f"{label}: replicon (white line: 1)", "magma_r")
+            _risks(row[0], part, f"{label}: theory (squares), trained (discs)")
+            _replicon(row[1], part, f"{label}: stability")
             _gap(row[2], part, f"{label}: trained minus theory")
             for panel in row:
                 _decorate(panel, part)
-        handles = [
-            Patch(facecolor="none", edgecolor="0.2", hatch="///", label="theory not to be trusted"),
-            Line2D([], [], marker="*", color="#D55E00", linestyle="", label="least test risk"),
+        style: dict[str, Any] = {"linestyle": "", "color": "black", "markersize": 8}
+        handles: list[Any] = [
+            Patch(
+                facecolor="none", edgecolor="0.2", hatch="////", label="theory not to be trusted"
+            ),
+            Line2D([], [], marker="*", label="least test risk of the theory", **style),
+            Line2D(
+                [], [], marker="o", markerfacecolor="none", label="chance below 1 in 400", **style
+            ),
         ]
-        figure.legend(handles=handles, loc="outside lower center", ncols=2)
+        figure.legend(handles=handles, loc="outside lower center", ncols=3)
         size = f"trained at $D={int(frame['dim'].iloc[0])}$, {int(frame['seeds'].iloc[0])} seeds"
         setting = f"$\\nu={SIGNAL:g}$, $L={LENGTH}$, $\\alpha={ALPHA:g}$"
         figure.suptitle(f"spiked-SLR, {setting}, {size}")
         return figure
 
 
-def _grid(part: pd.DataFrame, column: str) -> pd.DataFrame:
-    return part.pivot(index="ridge_v", columns="ridge_k", values=column)
+def _cells(panel: Axes, part: pd.DataFrame, column: str, **style: Any) -> Any:
+    """Fill a cell around each pair of ridges with the colour of one quantity."""
+    grid = part.pivot(index="ridge_v", columns="ridge_k", values=column).astype(float)
+    where = (np.log10(grid.columns.to_numpy()), np.log10(grid.index.to_numpy()))
+    return panel.pcolormesh(*where, grid.to_numpy(), shading="nearest", **style)
 
 
-def _map(panel: Axes, part: pd.DataFrame, column: str, title: str, colours: str) -> None:
-    """Fill a panel with one quantity; the risk also as dots in the colour of the training."""
+def _discs(panel: Axes, part: pd.DataFrame, values: Any, **style: Any) -> Any:
+    """Put a disc at each pair of ridges; the fewer there are the larger they can be."""
+    size = 16.0 * (17.0 / part["ridge_k"].nunique()) ** 1.5
+    where = (np.log10(part["ridge_k"]), np.log10(part["ridge_v"]))
+    return panel.scatter(*where, c=values, s=size, zorder=3, **style)
+
+
+def _risks(panel: Axes, part: pd.DataFrame, title: str) -> None:
+    """Show the test risk of theory and training in one scale of colours."""
     import matplotlib.pyplot as plt
     from matplotlib.colors import LogNorm
 
-    grid = _grid(part, column).astype(float)
-    x, y, values = grid.columns.to_numpy(), grid.index.to_numpy(), grid.to_numpy()
-    risk = column == "test_risk"
-    low, high = (np.nanmin(values), min(np.nanmax(values), 1.5)) if risk else (0.1, 3.0)
-    levels = np.geomspace(low, high, 15)
-    norm = LogNorm(low, high)
-    drawn = panel.contourf(x, y, values, levels, cmap=colours, norm=norm, extend="both")
-    bar = plt.colorbar(drawn, ax=panel, ticks=levels[::2], format="%.2g")
+    both = part[["test_risk", "simulated_risk"]].to_numpy(dtype=float)
+    style: dict[str, Any] = {"cmap": "viridis_r"}
+    style["norm"] = LogNorm(np.nanmin(both), min(np.nanmax(both), 1.5))
+    drawn = _cells(panel, part, "test_risk", **style)
+    _discs(panel, part, part["simulated_risk"], edgecolors="white", linewidths=0.8, **style)
+    low, high = style["norm"].vmin, style["norm"].vmax
+    ticks = np.geomspace(low, high, 5)
+    bar = plt.colorbar(drawn, ax=panel, ticks=ticks, format="%.2g", label="test risk", extend="max")
     bar.ax.minorticks_off()
-    if risk:
-        style: dict[str, Any] = {
-            "edgecolors": "white",
-            "linewidths": 0.6,
-            "s": 26,
-            "zorder": 3,
-            "clip_on": False,
-        }
-        where = (part["ridge_k"], part["ridge_v"])
-        panel.scatter(*where, c=part["simulated_risk"], cmap=colours, norm=norm, **style)
-    else:
-        panel.contour(x, y, values, [1.0], colors="white", linewidths=1.5)
+    panel.set(title=title)
+
+
+def _replicon(panel: Axes, part: pd.DataFrame, title: str) -> None:
+    """Show the replicon, white at 1: above, replica symmetry is unstable."""
+    import matplotlib.pyplot as plt
+    from matplotlib.colors import LogNorm
+
+    style: dict[str, Any] = {"cmap": "PuOr_r", "norm": LogNorm(0.1, 10.0)}
+    drawn = _cells(panel, part, "replicon", **style)
+    label = "replicon (unstable above 1)"
+    plt.colorbar(drawn, ax=panel, ticks=[0.1, 1, 10], format="%g", extend="both", label=label)
     panel.set(title=title)
 
 
@@ -140,31 +162,41 @@ def _gap(panel: Axes, part: pd.DataFrame, title: str) -> None:
     error = np.hypot(part["simulated_error"], part["test_risk_error"])
     # few seeds: Student's law, not the normal one
     sure = np.abs(gap) > stdtrit(part["seeds"] - 1.0, 1.0 - 0.5 / 400.0) * error
-    edge = ["black" if ringed else "none" for ringed in sure]
-    drawn = panel.scatter(
-        part["ridge_k"],
-        part["ridge_v"],
-        c=gap,
-        cmap="RdBu_r",
-        vmin=-0.3,
-        vmax=0.3,
-        s=70,
-        edgecolors=edge,
-        zorder=3,
-        clip_on=False,
-    )
-    plt.colorbar(drawn, ax=panel, extend="both", label="ringed: chance below 1 in 400")
+    style: dict[str, Any] = {"cmap": "PiYG_r", "vmin": -0.3, "vmax": 0.3}
+    cells = part.assign(gap=gap)
+    drawn = _cells(panel, cells, "gap", **style)
+    ringed = part[sure]
+    if not ringed.empty:
+        _discs(panel, part[sure], "none", edgecolors="black", linewidths=1.0)
+    plt.colorbar(drawn, ax=panel, extend="both", label="difference of test risks")
     panel.set(title=title)
 
 
 def _decorate(panel: Axes, part: pd.DataFrame) -> None:
     """Hatch where the theory is not to be trusted, mark the best ridges, name the axes."""
-    status = _grid(part, "status")
-    x, y = status.columns.to_numpy(), status.index.to_numpy()
-    doubt = np.where((status == "sampled").to_numpy(), 0.0, 1.0)
-    panel.contourf(x, y, doubt, [0.5, 1.5], colors="none", hatches=["///"])
-    panel.contour(x, y, doubt, [0.5], colors="0.2", linewidths=1.0)
+    from matplotlib.patches import Rectangle
+    from matplotlib.ticker import FuncFormatter, MultipleLocator
+
+    edges = [_edges(part[name].unique()) for name in ("ridge_k", "ridge_v")]
+    ridges = [np.sort(part[name].unique()) for name in ("ridge_k", "ridge_v")]
+    doubtful = part[part["status"] != "sampled"]
+    for place in doubtful[["ridge_k", "ridge_v"]].to_numpy(dtype=float):
+        left, low = (int(np.searchsorted(r, v)) for r, v in zip(ridges, place, strict=True))
+        (x, right), (y, top) = edges[0][left : left + 2], edges[1][low : low + 2]
+        style: dict[str, Any] = {"facecolor": "none", "edgecolor": "0.2", "hatch": "////"}
+        panel.add_patch(Rectangle((x, y), right - x, top - y, linewidth=0.0, **style))
     best = part[part["status"] == "sampled"].nsmallest(1, "test_risk")
-    panel.plot(best["ridge_k"], best["ridge_v"], "*", color="#D55E00", markersize=11, zorder=4)
-    panel.set(xscale="log", yscale="log")
+    where = (np.log10(best["ridge_k"]), np.log10(best["ridge_v"]))
+    panel.plot(*where, "*", color="black", markeredgecolor="white", markersize=13, zorder=4)
+    for axis in (panel.xaxis, panel.yaxis):
+        axis.set_major_locator(MultipleLocator(1.0))
+        axis.set_major_formatter(FuncFormatter(lambda power, _: f"{10.0**power:g}"))
+    panel.grid(visible=False)
     panel.set(xlabel="ridge of the keys $r_k$", ylabel="ridge of the values $r_v$")
+
+
+def _edges(ridges: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Return where the cells around these ridges end, as powers of ten."""
+    powers = np.log10(np.sort(np.asarray(ridges, dtype=float)))
+    middle = (powers[1:] + powers[:-1]) / 2.0
+    return np.concatenate([[2.0 * powers[0] - middle[0]], middle, [2.0 * powers[-1] - middle[-1]]])

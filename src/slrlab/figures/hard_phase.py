@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slrlab.experiments.parallel import Report, parallel_map
-from slrlab.figures.style import house_style
+from slrlab.figures.style import house_style, mark_statuses
 from slrlab.model.tasks import make_task
 from slrlab.theory.bayes_optimal import bayes_optimal, bayes_thresholds
 from slrlab.theory.bayes_risk import bayes_risk
@@ -19,14 +19,20 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TITLE = "Hard phase of Bayes-optimal learning, spiked-SLR"
+CAPTION = (
+    "Left: least possible risk and the risk that AMP reaches against samples per dimension. Middle "
+    "and right: where learning the values is impossible, hard or easy, against signal and length. "
+    "Without noise learning is possible above one sample per dimension; AMP needs more, most at "
+    "weak signals and long sequences, and a little label noise closes the gap at weak signals."
+)
 POINTS = {"toy": 3, "quick": 12, "full": 48}
 SIGNAL, LENGTH = 2.0, 3
 SIGNALS = (0.1, 20.0)
 LENGTHS = (2, 1000)
 ALPHAS = (0.2, 2.0)
 NOISE = 0.02
-IMPOSSIBLE, HARD, EASY = "#ECECEC", "#F6D9C4", "#D3E9F5"
-IT, AMP = "#000000", "#D55E00"
+IMPOSSIBLE, HARD, EASY = "#E4E4E4", "#F5E3B5", "#FAFAF5"
+IT, AMP = "#000000", "#8C6100"  # no colour of an activation
 
 Setting = tuple[str, float, int, float, float]
 
@@ -117,6 +123,7 @@ def _draw_risks(axes: Axes, risks: pd.DataFrame) -> None:
     axes.plot(alpha, amp, color=AMP, linewidth=2.4, label="reached by AMP")
     axes.plot(alpha, best, color=IT, linestyle=(0, (4, 2)), label="best possible")
     axes.axhline(floor, color="0.45", linestyle=":", label="infinite data")
+    mark_statuses(axes, alpha, amp, risks["status"])
     axes.set(xlim=(edges[0], edges[-1]), ylim=(0.0, 1.1), ylabel="risk")
     axes.set_title(f"signal $\\nu={SIGNAL:g}$, length $L={LENGTH}$")
     axes.set_xlabel("samples per dimension $\\alpha$")
@@ -140,6 +147,7 @@ def _draw_phases(axes: Axes, rows: pd.DataFrame, column: str, ends: tuple[float,
     )
     axes.plot(x, rows["alpha_alg"], color=AMP, linewidth=2.4, label=alg)
     axes.plot(x, rows["alpha_it"], color=IT, linestyle=(0, (4, 2)), label=it)
+    mark_statuses(axes, x, rows["alpha_alg"], rows["status"])
     axes.set(xscale="log", xlim=(x.min(), x.max()), ylim=ends)
     axes.grid(visible=False)
 

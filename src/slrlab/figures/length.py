@@ -9,13 +9,19 @@ import numpy as np
 
 from slrlab.experiments.parallel import Report, parallel_map
 from slrlab.figures.points import minimal_risk_row
-from slrlab.figures.style import BAYES, MARKS, house_style
+from slrlab.figures.style import BAYES, MARKS, house_style, mark_statuses, shared_legend
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
 TITLE = "Minimal risk against the sequence length"
+CAPTION = (
+    "Least risk that each attention can reach with infinite data against the length, from one "
+    "token to a million, beside the Bayes risk (grey). Softmax still finds the needle at lengths "
+    "at which the others predict nothing; a cross marks an optimum at the edge of its search, as "
+    "where the best keys grow without bound."
+)
 POINTS = {"toy": 4, "quick": 13, "full": 43}
 PANELS = (("spiked", 16.0), ("max", 10.0), ("max", math.inf))
 ACTIVATIONS = ("softmax", "linear", "erf", "softplus")
@@ -41,7 +47,7 @@ def draw(frame: pd.DataFrame) -> Figure:
     import matplotlib.pyplot as plt
 
     with house_style():
-        figure, axes = plt.subplots(1, 3, figsize=(9.2, 3.1), sharey=True, layout="constrained")
+        figure, axes = plt.subplots(1, 3, figsize=(9.2, 3.7), sharey=True, layout="constrained")
         for panel, (task, signal) in zip(axes, PANELS, strict=True):
             part = frame[(frame["task"] == task) & (frame["signal"] == signal)]
             bayes = part[part["activation"] == "softmax"]
@@ -51,9 +57,10 @@ def draw(frame: pd.DataFrame) -> Figure:
             for activation in ACTIVATIONS:
                 curve = part[part["activation"] == activation]
                 panel.plot(curve["length"], curve["risk"], **MARKS[activation].line(markevery=2))
+                mark_statuses(panel, curve["length"], curve["risk"], curve["status"])
             shown = "\\infty" if math.isinf(signal) else f"{signal:g}"
             panel.set(xscale="log", title=f"{task}-SLR, $\\nu={shown}$", xlabel="length $L$")
         axes[0].set_ylabel("minimal risk")
         axes[0].set_ylim(-0.03, 1.05)
-        axes[2].legend(fontsize=8, loc="lower right", bbox_to_anchor=(1.0, 0.05))
+        shared_legend(figure, axes, ncols=3)
         return figure

@@ -9,9 +9,10 @@ import numpy as np
 from slrlab.experiments.comparison import Setting
 from slrlab.experiments.parallel import Report, parallel_map
 from slrlab.figures.points import simulated_rows
-from slrlab.figures.style import house_style, mark_statuses
+from slrlab.figures.style import MARKS, house_style, mark_statuses, shared_legend
 from slrlab.model.tasks import make_task
 from slrlab.theory.erm import ridge_map
+from slrlab.theory.erm.stability import MOST_GAP
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,6 +20,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TITLE = "Beyond the replicon line: theory and training against the ridge of the keys, softmax"
+CAPTION = (
+    "Top: test risk of softmax by theory, with the band between its two forms (trace and Stein), "
+    "and by training from the teachers and from random vectors, against the ridge of the keys. "
+    "Bottom: the two signs by which the theory warns; where one is above its line (grey) it is not "
+    "to be trusted. Training leaves the theory there, stays within the band or near it, and "
+    "depends on its start."
+)
 # task, signal, length, alpha, ridge of the values
 PANELS = (
     ("spiked", 2.0, 3, 2.0, 0.4),
@@ -30,13 +38,15 @@ POINTS = {"toy": 3, "quick": 5, "full": 19}
 TOLERANCE = {"toy": 2e-2, "quick": 5e-3, "full": 1e-3}
 DIM = {"toy": 40, "quick": 300, "full": 3000}
 SEEDS = {"toy": 2, "quick": 3, "full": 8}
-THEORY, TRAINED, RANDOM, ALARM = "#0072B2", "#D55E00", "#E69F00", "#CC79A7"
+COLOR = MARKS["softmax"].color  # all of it is softmax: shapes and dashes tell the rest apart
 
 _KEPT = (
     "ridge_k",
     "ridge_v",
     "test_risk",
     "test_risk_error",
+    "test_risk_low",
+    "test_risk_high",
     "train_mse",
     "replicon",
     "trace_gap",
@@ -91,9 +101,8 @@ def _theory(line: tuple[Panel, int, float]) -> list[dict[str, Any]]:
 
 
 def draw(frame: pd.DataFrame) -> Figure:
-    """Draw risks above and the warnings below; grey where the theory disowns itself."""
+    """Draw risks above and the warnings below; grey where the theory is not to be trusted."""
     import matplotlib.pyplot as plt
-    from matplotlib.patches import Patch
 
     groups = list(frame.groupby(["task", "signal", "length", "alpha"], sort=False))
     with house_style():
@@ -117,28 +126,35 @@ def draw(frame: pd.DataFrame) -> Figure:
             column[1].set(xlabel="ridge of the keys $r_k$", yscale="log", ylim=(1e-4, 20.0))
         axes[0, 0].set_ylabel("test risk")
         axes[1, 0].set_ylabel("warning signs")
-        axes[1, 0].legend(fontsize=7.5, loc="lower left")
-        handles, labels = axes[0, 0].get_legend_handles_labels()
-        handles.append(Patch(facecolor="0.88"))
-        labels.append("theory not to be trusted")
-        figure.legend(handles, labels, loc="outside lower center", ncols=2)
+        shared_legend(figure, axes.flat, ncols=2)
         return figure
 
 
 def _risks(panel: Axes, part: pd.DataFrame) -> None:
     size = f"$D={int(part['dim'].iloc[0])}$, {int(part['seeds'].iloc[0])} seeds"
-    style: dict[str, Any] = {"color": THEORY, "label": "replica-symmetric theory"}
+    style: dict[str, Any] = {"color": COLOR, "label": "theory (Stein form)"}
     panel.plot(part["ridge_k"], part["test_risk"], **style)
-    for init, colour, shift, mark in (
-        ("informed", TRAINED, 0.97, "o"),
-        ("random", RANDOM, 1.03, "s"),
+    panel.fill_between(
+        part["ridge_k"],
+        part["test_risk_low"],
+        part["test_risk_high"],
+        color=COLOR,
+        alpha=0.25,
+        linewidth=0,
+        label="between trace and Stein form",
+    )
+    for init, shift, marker, face in (
+        ("informed", 0.94, "o", COLOR),
+        ("random", 1.06, "s", "white"),
     ):
         panel.errorbar(
             shift * part["ridge_k"],
             part[f"{init}_risk"],
             yerr=part[f"{init}_error"],
-            fmt=mark,
-            color=colour,
+            fmt=marker,
+            color=COLOR,
+            markersize=5,
+            markerfacecolor=face,
             capsize=2,
             label=f"trained, {init} start, {size}",
         )
@@ -147,12 +163,16 @@ def _risks(panel: Axes, part: pd.DataFrame) -> None:
 
 
 def _warnings(panel: Axes, part: pd.DataFrame) -> None:
-    style: dict[str, Any] = {"marker": ".", "linewidth": 1.2}
-    panel.plot(part["ridge_k"], part["replicon"], color=THEORY, label="replicon", **style)
-    gap = part["trace_gap"].clip(lower=1e-4)
-    panel.plot(part["ridge_k"], gap, color=ALARM, label="trace gap", **style)
-    panel.axhline(1.0, color=THEORY, linewidth=0.8, linestyle=":")
-    panel.axhline(0.1, color=ALARM, linewidth=0.8, linestyle=":")
+    """Draw the two signs, each with the line above which the theory is not to be trusted."""
+    for column, most, color, dashes in (
+        ("replicon", 1.0, "0.15", "-"),
+        ("trace_gap", MOST_GAP, "0.5", (0, (4, 2))),
+    ):
+        style: dict[str, Any] = {"color": color, "linestyle": dashes}
+        label = f"{column.replace('_', ' ')} (trusted below {most:g}, dotted)"
+        values = part[column].clip(lower=1e-4)
+        panel.plot(part["ridge_k"], values, marker=".", linewidth=1.2, label=label, **style)
+        panel.axhline(most, color=color, linewidth=0.9, linestyle=":")
 
 
 def _shade(panel: Axes, part: pd.DataFrame) -> None:
@@ -160,6 +180,7 @@ def _shade(panel: Axes, part: pd.DataFrame) -> None:
     ridges, trusted = part["ridge_k"].to_numpy(), part["stable"].to_numpy(dtype=bool)
     edges = np.sqrt(ridges[1:] * ridges[:-1])
     edges = np.concatenate([[ridges[0]], edges, [ridges[-1]]])
+    style: dict[str, Any] = {"color": "0.88", "linewidth": 0, "zorder": 0}
     for low, high, fine in zip(edges[:-1], edges[1:], trusted, strict=True):
         if not fine:
-            panel.axvspan(low, high, color="0.88", linewidth=0, zorder=0)
+            panel.axvspan(low, high, label="theory not to be trusted", **style)

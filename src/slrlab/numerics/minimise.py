@@ -32,6 +32,7 @@ def newton_minimum(
     difference: float = 1e-3,
     longest_step: float = 1.0,
     tolerance: float = 1e-7,
+    least_gain: float = 0.0,
     most: int = 100,
 ) -> Minimum:
     """Return the local minimum reached from ``start``.
@@ -48,6 +49,8 @@ def newton_minimum(
         Steps are cut to this length, and halved until the function falls.
     tolerance
         Stop when a step is shorter than this.
+    least_gain
+        Stop when the quadratic model promises less than this.
     """
     point = np.array(start, dtype=float)
     value = function(point)
@@ -62,6 +65,8 @@ def newton_minimum(
         bent = np.maximum(np.abs(eigenvalues), 1e-8)
         step = -vectors @ ((vectors.T @ slope) / bent)
         step *= min(1.0, longest_step / max(float(np.linalg.norm(step)), 1e-300))
+        if -(slope @ step) / 2.0 < least_gain:
+            return Minimum(point, value, iteration, settled=True)
         whole = step
         while np.linalg.norm(step) >= tolerance:
             trial = function(point + step)

@@ -1,9 +1,11 @@
 r"""State evolution of trained attention: from overlaps to conjugates, averaged over a sample.
 
-    q̂_a = α E|g_a|²,  V̂_a = α E tr G_aa,  m̂_a = α E[g_a·h*_a] + V̂_a m_a
+    q̂_a = α E|g_a|²,  V̂_a = −α E[g_a·n_a]/√R_a,  m̂_a = α E[g_a·h*_a] + V̂_a m_a
 
-with ``g`` and ``G`` from the prox (`slrlab.theory.erm.prox_kernel`). This module must not know
-how the equations are solved.
+with ``g`` from the prox (`slrlab.theory.erm.prox_kernel`) at the fields ``ω = m h* + √R n``. This
+is the stationary point of the replica-symmetric free energy. Where ``g`` is smooth, Stein's
+identity makes ``V̂_a`` the trace ``α E tr G_aa`` of ``G = −∂g/∂ω``; where the prox jumps, the trace
+misses the jumps. Both forms are offered. This module must not know how the equations are solved.
 """
 
 # notation: docs/notation.md, "Trained attention"
@@ -12,6 +14,7 @@ from __future__ import annotations
 import math
 import threading
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -22,6 +25,12 @@ from slrlab.theory.erm import codes
 from slrlab.theory.erm.fields import FieldSample
 from slrlab.theory.erm.overlaps import Conjugates, Overlaps
 
+Stiffness: TypeAlias = Literal["stein", "trace"]
+"""Which form of ``V̂``: Stein's counts the jumps of the prox, the trace does not."""
+STIFFNESSES: tuple[Stiffness, ...] = ("stein", "trace")
+
+_FEWEST_DIGITS = 1e-9  # of the residual R, relative to q: below, Stein's form is rounding
+_FEW_BISTABLE = 1e-4  # share of samples at which Stein's form has half its weight
 _ONE_AT_A_TIME = threading.Lock()  # the threads of a compiled loop may not be entered twice
 
 
@@ -40,9 +49,17 @@ class ChannelMeans:
         """The mean over blocks, as a single row."""
         return ChannelMeans(self.rows.mean(axis=0, keepdims=True))
 
-    def conjugates(self, alpha: float, overlaps: Overlaps) -> list[Conjugates]:
-        """Return the conjugates that each row implies."""
-        return [_conjugates(row, alpha, overlaps) for row in self.rows]
+    def conjugates(
+        self, alpha: float, overlaps: Overlaps, stiffness: Stiffness = "stein"
+    ) -> list[Conjugates]:
+        """Return the conjugates that each row implies.
+
+        Where no prox has a second minimum both forms are equal and the trace has less noise, so
+        the weight of Stein's form falls to 0 with the share of such samples.
+        """
+        share = self.mean("BISTABLE") if stiffness == "stein" else 0.0
+        weight = share / (share + _FEW_BISTABLE)
+        return [_conjugates(row, alpha, overlaps, weight) for row in self.rows]
 
     def bias_steps(self) -> FloatArray:
         """Return, for each row, a Newton-like step of the bias towards ``E Σ_ℓ g_χℓ = 0``."""
@@ -54,16 +71,33 @@ class ChannelMeans:
         return float(self.rows[:, getattr(codes, name)].mean())
 
 
-def _conjugates(row: FloatArray, alpha: float, overlaps: Overlaps) -> Conjugates:
-    V_k, V_v = alpha * row[codes.TRACE_K], alpha * row[codes.TRACE_V]
+def _conjugates(row: FloatArray, alpha: float, overlaps: Overlaps, weight: float) -> Conjugates:
+    V_k = alpha * _stiffness(row, overlaps.m_k, overlaps.q_k, weight, _KEYS)
+    V_v = alpha * _stiffness(row, overlaps.m_v, overlaps.q_v, weight, _VALUES)
     return Conjugates(
         m_k=float(alpha * row[codes.G_K_TEACHER] + V_k * overlaps.m_k),
         q_k=float(alpha * row[codes.G_K2]),
-        V_k=float(V_k),
+        V_k=V_k,
         m_v=float(alpha * row[codes.G_V_TEACHER] + V_v * overlaps.m_v),
         q_v=float(alpha * row[codes.G_V2]),
-        V_v=float(V_v),
+        V_v=V_v,
     )
+
+
+_KEYS = (codes.G_K_FIELD, codes.G_K_TEACHER, codes.TRACE_K)
+_VALUES = (codes.G_V_FIELD, codes.G_V_TEACHER, codes.TRACE_V)
+
+
+def _stiffness(
+    row: FloatArray, m: float, q: float, weight: float, places: tuple[int, int, int]
+) -> float:
+    """Return the trace, moved by ``weight`` towards ``−E[g·n]/√R``, ``n = (ω − m h*)/√R``."""
+    field, teacher, trace = places
+    residual = q - m**2
+    if weight == 0.0 or residual <= _FEWEST_DIGITS * q:
+        return float(row[trace])
+    stein = -(row[field] - m * row[teacher]) / residual
+    return float(row[trace] + weight * (stein - row[trace]))
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,7 @@ def large_alpha(task: Task, activation: Activation | str, *, seed: int = 0) -> L
     )
     fixed = chosen if chosen.bias is not None else chosen.with_bias(ideal.bias)
     channel = Channel.of(draw_fields(task, _SIZE, seed), fixed, task.noise, global_prox=False)
-    blocks = channel.means(overlaps).conjugates(1.0, overlaps)
+    blocks = channel.means(overlaps).conjugates(1.0, overlaps, "trace")
     keys = np.array([0.0 if hats.V_k == 0.0 else hats.q_k / hats.V_k for hats in blocks])
     values = np.array([hats.q_v / hats.V_v for hats in blocks])
     total = keys + values

@@ -7,7 +7,7 @@ know how fixed points are found.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -15,9 +15,11 @@ import numpy as np
 from slrlab._result import Status
 from slrlab.model.lengths import FloatArray
 from slrlab.numerics.fixed_point import FixedPoint
+from slrlab.theory.erm import codes
+from slrlab.theory.erm.equations import ChannelMeans
 from slrlab.theory.erm.fields import FieldSample
 from slrlab.theory.erm.overlaps import Overlaps
-from slrlab.theory.erm.problem import Problem
+from slrlab.theory.erm.problem import Problem, Response
 from slrlab.theory.erm.result import ErmBranch, ErmTheory
 from slrlab.theory.erm.stability import MOST_GAP, jump_warning, replicon
 
@@ -51,7 +53,7 @@ def measure(
     name: str,
     branches: tuple[ErmBranch, ...],
     tolerance: float,
-    response: FloatArray | None = None,
+    response: Response | None = None,
 ) -> ErmTheory:
     """Return risk, errors, stability and status at a fixed point."""
     problem, overlaps = solution.problem, solution.overlaps
@@ -60,35 +62,30 @@ def measure(
     x = overlaps.to_vector()
     if response is None:
         response = problem.response(channel, x)
-    images = problem.images(means, overlaps)
-    shifts, slope = (images - images.mean(axis=0)) @ response.T, problem.risk_slope(x)
-    remaining = response @ (images.mean(axis=0) - x)
-    risk_error = _standard_error(shifts @ slope)
-    spread = _spread(overlaps, shifts)
+    images, slope = problem.images(means, overlaps), problem.risk_slope(x)
+    shifts = (images - images.mean(axis=0)) @ response.matrix.T
+    remaining = response.matrix @ (images.mean(axis=0) - x)
+    risk, risk_error = problem.risk(overlaps), _standard_error(shifts @ slope)
     eigenvalue = replicon(means, problem.alpha, overlaps)
     warning = jump_warning(means, problem.alpha, overlaps)
-    stable = bool(eigenvalue < 1.0 and warning.trace_gap < MOST_GAP)
+    stable = bool(eigenvalue < 1.0 and warning.trace_gap <= MOST_GAP)
     ridge_k, ridge_v = problem.ridges(means, overlaps)
     solved = solution.found.converged or bool(
         np.abs(remaining).max() < 0.1 and abs(remaining @ slope) < risk_error
     )
+    accurate = risk_error <= tolerance and means.mean("UNSOLVED") < _MOST_UNSOLVED
+    other = replace(problem, stiffness="trace" if problem.stiffness == "stein" else "stein")
+    move = other.images(means.pooled, overlaps)[0] - images.mean(axis=0)
+    elsewhere = risk + float(slope @ response.matrix @ move)
     return ErmTheory(
-        status=_status(
-            solution.found,
-            solved,
-            stable,
-            risk_error <= tolerance and means.mean("UNSOLVED") < _MOST_UNSOLVED,
-        ),
-        test_risk=problem.risk(overlaps),
+        status=_status(solution.found, solved, stable, accurate),
+        test_risk=risk,
         test_risk_error=risk_error,
+        test_risk_low=min(risk, elsewhere),
+        test_risk_high=max(risk, elsewhere),
         train_mse=means.mean("LOSS"),
         objective=problem.objective(means, overlaps),
-        m_k=overlaps.m_k,
-        m_v=overlaps.m_v,
-        q_k=overlaps.q_k,
-        q_v=overlaps.q_v,
-        V_k=overlaps.V_k,
-        V_v=overlaps.V_v,
+        **{key: getattr(overlaps, key) for key in ORDER},
         bias=overlaps.bias if problem.trains_bias else float(problem.activation.bias or 0.0),
         ridge_k=ridge_k,
         ridge_v=ridge_v,
@@ -101,9 +98,12 @@ def measure(
         samples=solution.fields.size,
         steps=solution.steps,
         residual=solution.found.residual,
-        errors=spread,
+        errors=_errors(problem, overlaps, means, shifts, response),
         **describe(problem),
     )
+
+
+ORDER = ("m_k", "m_v", "q_k", "q_v", "V_k", "V_v")
 
 
 def describe(problem: Problem) -> dict[str, Any]:
@@ -116,6 +116,7 @@ def describe(problem: Problem) -> dict[str, Any]:
         "length": task.length,
         "noise": task.noise,
         "activation": problem.activation.name,
+        "stiffness": problem.stiffness,
     }
 
 
@@ -133,8 +134,14 @@ def _standard_error(values: FloatArray) -> float:
     return float(values.std(ddof=1) / math.sqrt(values.size))
 
 
-def _spread(overlaps: Overlaps, shifts: FloatArray) -> dict[str, float]:
-    """Return the standard errors of the order parameters from shifts of the coordinates."""
+def _errors(
+    problem: Problem,
+    overlaps: Overlaps,
+    means: ChannelMeans,
+    shifts: FloatArray,
+    response: Response,
+) -> dict[str, float]:
+    """Return standard errors from the shifts of the coordinates that each block asks for."""
     m_k, log_r_k, log_v_k, m_v, log_r_v, log_v_v, _ = shifts.T
     moves = {
         "m_k": m_k,
@@ -143,6 +150,9 @@ def _spread(overlaps: Overlaps, shifts: FloatArray) -> dict[str, float]:
         "q_v": 2.0 * overlaps.m_v * m_v + overlaps.R_v * log_r_v,
         "V_k": overlaps.V_k * log_v_k,
         "V_v": overlaps.V_v * log_v_v,
+        "train_mse": means.rows[:, codes.LOSS] + shifts @ response.loss_slope,
+        # the objective is stationary in the order parameters: only its own average scatters
+        "objective": problem.alpha * means.rows[:, codes.ENVELOPE],
     }
     return {name: _standard_error(move) for name, move in moves.items()}
 
@@ -164,20 +174,11 @@ def branch_of(name: str, solution: Solution) -> ErmBranch:
 
 def no_solution(problem: Problem) -> ErmTheory:
     """Return the result of a search in which every start diverged."""
-    nan = math.nan
-    return ErmTheory(
-        Status.DIVERGED,
-        *(nan,) * 11,
-        problem.ridge_k if problem.ridge_k is not None else nan,
-        problem.ridge_v if problem.ridge_v is not None else nan,
-        nan,
-        False,
-        nan,
-        nan,
-        "none",
-        (),
-        0,
-        0,
-        nan,
-        **describe(problem),
-    )
+    unknown = {field.name: math.nan for field in fields(ErmTheory) if field.type == "float"}
+    ridges = {
+        name: math.nan if ridge is None else ridge
+        for name, ridge in (("ridge_k", problem.ridge_k), ("ridge_v", problem.ridge_v))
+    }
+    rest: dict[str, Any] = {"stable": False, "branch": "none", "branches": ()}
+    rest |= {"samples": 0, "steps": 0}
+    return ErmTheory(status=Status.DIVERGED, **unknown | ridges | rest | describe(problem))

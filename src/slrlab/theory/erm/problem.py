@@ -16,7 +16,7 @@ import numpy as np
 from slrlab.model.activations import Activation
 from slrlab.model.lengths import FloatArray
 from slrlab.model.tasks import Task
-from slrlab.theory.erm.equations import Channel, ChannelMeans
+from slrlab.theory.erm.equations import Channel, ChannelMeans, Stiffness
 from slrlab.theory.erm.fields import FieldSample
 from slrlab.theory.erm.overlaps import Conjugates, Overlaps
 from slrlab.theory.moments import attention_moments
@@ -25,8 +25,19 @@ _DIFFERENCE = 0.1  # wide enough to average over the jumps of a small sample
 
 
 @dataclass(frozen=True)
+class Response:
+    """Linear response of a fixed point: ``(1 − J)⁻¹``, and the slope of the training error."""
+
+    matrix: FloatArray
+    loss_slope: FloatArray
+
+
+@dataclass(frozen=True)
 class Problem:
-    """The equations of one point; of ``ridge_a`` and ``V_a`` exactly one is a number."""
+    """The equations of one point; of ``ridge_a`` and ``V_a`` exactly one is a number.
+
+    ``stiffness`` says which form of ``V̂`` the equations take.
+    """
 
     task: Task
     activation: Activation
@@ -35,6 +46,7 @@ class Problem:
     ridge_v: float | None = None
     V_k: float | None = None
     V_v: float | None = None
+    stiffness: Stiffness = "stein"
 
     @property
     def trains_bias(self) -> bool:
@@ -44,11 +56,10 @@ class Problem:
     def images(self, means: ChannelMeans, overlaps: Overlaps) -> FloatArray:
         """Return, for each row of the means, the coordinates that the equations map to."""
         with np.errstate(all="ignore"):
+            hats = means.conjugates(self.alpha, overlaps, self.stiffness)
             rows = [
-                self._image(hats, overlaps, float(push))
-                for hats, push in zip(
-                    means.conjugates(self.alpha, overlaps), means.bias_steps(), strict=True
-                )
+                self._image(hat, overlaps, float(push))
+                for hat, push in zip(hats, means.bias_steps(), strict=True)
             ]
         return np.array(rows)
 
@@ -79,7 +90,7 @@ class Problem:
 
     def ridges(self, means: ChannelMeans, overlaps: Overlaps) -> tuple[float, float]:
         """Return the ridges, given or read off."""
-        (hats,) = means.pooled.conjugates(self.alpha, overlaps)
+        (hats,) = means.pooled.conjugates(self.alpha, overlaps, self.stiffness)
         r_k, r_v = hats.ridges(overlaps.V_k, overlaps.V_v)
         return (
             self.ridge_k if self.ridge_k is not None else r_k,
@@ -108,20 +119,26 @@ class Problem:
             slope[i] = (ahead - behind) / 2e-3
         return slope
 
-    def response(self, channel: Channel, x: FloatArray) -> FloatArray:
-        """Return ``(1 − J)⁻¹``: how the fixed point answers a shift of the map.
+    def response(self, channel: Channel, x: FloatArray) -> Response:
+        """Return how the fixed point answers a shift of the map.
 
-        ``J`` is the Jacobian of the pooled map, by central differences. The same matrix turns the
-        spread of the blocks into error bars and the residual into a Newton step.
+        The Jacobian of the pooled map is taken by central differences. The same matrix turns the
+        scatter of the blocks into error bars and the residual into a Newton step.
         """
-        function = self.step(channel)
-        jacobian = np.zeros((x.size, x.size))
+        jacobian, loss = np.zeros((x.size, x.size)), np.zeros(x.size)
         for i in range(x.size):
             if i == 6 and not self.trains_bias:
                 continue
             e = np.zeros(x.size)
             e[i] = _DIFFERENCE
-            jacobian[:, i] = (function(x + e) - function(x - e)) / (2.0 * _DIFFERENCE)
+            sides = []
+            for place in (x + e, x - e):
+                overlaps = Overlaps.from_vector(place)
+                means = channel.means(overlaps).pooled
+                sides.append(np.append(self.images(means, overlaps)[0], means.mean("LOSS")))
+            slope = (sides[0] - sides[1]) / (2.0 * _DIFFERENCE)
+            jacobian[:, i], loss[i] = slope[:-1], slope[-1]
         if not np.isfinite(jacobian).all():
-            return np.eye(x.size)
-        return np.asarray(np.linalg.pinv(np.eye(x.size) - jacobian, rcond=1e-10))
+            return Response(np.eye(x.size), np.zeros(x.size))
+        inverse = np.linalg.pinv(np.eye(x.size) - jacobian, rcond=1e-10)
+        return Response(np.asarray(inverse), loss)

@@ -2,10 +2,14 @@ r"""The best ridge of trained attention, and the whole map of ridges.
 
 A grid of ridges needs hundreds of fixed points. Here the search runs over the variances
 ``(V_k, V_v)``: at fixed ``V`` four equations remain instead of six, the ridge that belongs to a
-solution is read off as ``r_a = 1/V_a − V̂_a``, and the test risk is a smooth function with one
-minimum that Newton's method finds in tens of fixed points. Where it would need a negative ridge,
-that ridge is 0 and the other one is searched alone. Where the prox jumps too much for the theory to
-hold (weak ridges, few samples), a toll keeps the search on the side that can be trusted.
+solution is read off as ``r_a = 1/V_a − V̂_a``, and the test risk is a smooth function that Newton's
+method minimises in tens of fixed points. Where it would need a negative ridge, that ridge is 0 and
+the other one is searched alone.
+
+Two searches, from different starts and on independent samples, find two optima; they and the point
+between them are compared on a third sample, and how much they differ is what the search may have
+missed. Where the prox jumps too much for the theory to hold (weak ridges, few samples), the ridge
+of the keys is raised until it holds.
 """
 
 from __future__ import annotations
@@ -26,19 +30,23 @@ from slrlab.model.tasks import Task
 from slrlab.numerics.minimise import newton_minimum
 from slrlab.theory.erm.equations import ChannelMeans
 from slrlab.theory.erm.measure import Solution, no_solution
+from slrlab.theory.erm.overlaps import Overlaps
 from slrlab.theory.erm.problem import Problem
 from slrlab.theory.erm.result import ErmTheory
 from slrlab.theory.erm.solve import Report, Solver, checked
-from slrlab.theory.erm.stability import jump_warning
+from slrlab.theory.erm.stability import MOST_GAP, jump_warning
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-_SEARCH_SIZE = 10
-_MANY_JUMPS = 1e-3  # share of samples
-_FREE_GAP, _STEEP = 0.05, 10.0  # where the toll on the trace gap begins, and its curvature
+_SEARCH_SIZE, _FINAL_SIZE = 10, 11
+_FEW_JUMPS = 3e-4  # share of samples with two minima below which the cheap prox will do
 _SMALLEST_LOG_V = -12.0  # a ridge of about 1e5: the vector is switched off
+_SMALL_GAIN = 0.05  # of the tolerance: a search stops where it promises less
+_OTHER_SAMPLE = 1 << 32  # added to the seed of the second search
+_STRENGTHS = ((0.5, 2.0, 8.0, 0.1), (0.1, 2.0, 0.5, 8.0))  # first ridges of the two searches
+_MARGIN, _RAISE, _MOST_RAISES = 0.9, 1.25, 30
 
 
 @dataclass
@@ -48,6 +56,7 @@ class _Search:
     solver: Solver
     problem: Problem
     last: Solution
+    least_gain: float
     global_prox: bool = False
     solved: int = 0
 
@@ -62,27 +71,18 @@ class _Search:
         if np.min(log_v, initial=0.0) < _SMALLEST_LOG_V:
             return math.inf
         self.solved += 1
-        solution = self.solver.solve(
-            problem, self.last.overlaps, _SEARCH_SIZE, global_prox=self.global_prox
-        )
+        solution = self._solve(problem)
         if not solution.settled:
             return math.inf
         self.last = solution
-        return problem.risk(solution.overlaps) + _STEEP * self._excess_gap() ** 2
+        if not self.global_prox and self.means(global_prox=True).mean("BISTABLE") > _FEW_JUMPS:
+            self.global_prox = True  # from here on: the cheap prox misses lower minima
+            return self.at(log_v)
+        return problem.risk(solution.overlaps)
 
-    def _excess_gap(self) -> float:
-        """Return by how much the trace gap exceeds what is free of toll."""
-        if not self.global_prox:
-            return 0.0
-        means, overlaps = self.means(global_prox=True), self.last.overlaps
-        gap = jump_warning(means, self.problem.alpha, overlaps).trace_gap
-        return max(0.0, gap - _FREE_GAP)
-
-    @property
-    def at_edge(self) -> bool:
-        """Whether the minimum leans on the edge of the search or of what can be trusted."""
-        smallest = min(self.last.overlaps.V_k, self.last.overlaps.V_v)
-        return smallest < math.exp(_SMALLEST_LOG_V + 0.5) or self._excess_gap() > 0.0
+    def _solve(self, problem: Problem) -> Solution:
+        start = self.last.overlaps
+        return self.solver.solve(problem, start, _SEARCH_SIZE, global_prox=self.global_prox)
 
     def minimise(self) -> None:
         """Search from the last solution; afterwards the last solution is the one of least risk."""
@@ -96,8 +96,9 @@ class _Search:
             self.at,
             np.array(free),
             difference=0.1,
-            longest_step=0.8,
+            longest_step=1.2,
             tolerance=0.02,
+            least_gain=self.least_gain,
             most=12,
         )
         self.at(found.point)
@@ -111,6 +112,43 @@ class _Search:
     def ridges(self) -> tuple[float, float]:
         """The ridges that belong to the last solution."""
         return self.last.problem.ridges(self.means(self.global_prox), self.last.overlaps)
+
+    def best(self) -> _Optimum:
+        """Return the best non-negative ridges."""
+        self.minimise()
+        ridges = self.ridges
+        while min(ridges) < 0.0:
+            # a negative ridge is not allowed: pin the most negative one to 0, search the other
+            free, worst = self.problem, int(np.argmin(ridges))
+            free = replace(free, ridge_k=0.0) if worst == 0 else replace(free, ridge_v=0.0)
+            self.problem = free
+            if free.ridge_k is not None and free.ridge_v is not None:
+                self.at(np.empty(0))
+                break
+            self.minimise()
+            ridges = self.ridges
+        ridge_k, ridge_v = self.ridges
+        overlaps = self.last.overlaps
+        edge = min(overlaps.V_k, overlaps.V_v) < math.exp(_SMALLEST_LOG_V + 0.5)
+        return _Optimum(max(ridge_k, 0.0), max(ridge_v, 0.0), overlaps, edge)
+
+
+@dataclass(frozen=True)
+class _Optimum:
+    """Ridges of least risk, and the overlaps there; ``edge``: the risk falls on as one grows."""
+
+    ridge_k: float
+    ridge_v: float
+    overlaps: Overlaps
+    edge: bool = False
+
+    def between(self, other: _Optimum) -> _Optimum:
+        """Return the ridges halfway to another optimum, on a logarithmic scale."""
+        ridge_k, ridge_v = (
+            math.sqrt(here * there)
+            for here, there in ((self.ridge_k, other.ridge_k), (self.ridge_v, other.ridge_v))
+        )
+        return _Optimum(ridge_k, ridge_v, self.overlaps, self.edge and other.edge)
 
 
 def optimal_ridge(
@@ -138,7 +176,9 @@ def optimal_ridge(
     ErmTheory
         With ``ridge_k``, ``ridge_v`` the optimum. A ridge of exactly 0 means that the optimum
         lies at the boundary; status ``boundary`` that the risk still falls at the edge of the
-        search: as a ridge grows, or into the region where the theory cannot be trusted.
+        search: as a ridge grows, or as the ridge of the keys falls into the region where the
+        theory cannot be trusted (``trace_gap`` above 0.03). The error of the test risk includes
+        what the search may have missed.
 
     Examples
     --------
@@ -149,53 +189,85 @@ def optimal_ridge(
     """
     chosen = checked(task, activation, alpha, tolerance)
     solver = Solver(task, chosen, seed, report)
-    search = _first(solver, Problem(task, chosen, float(alpha)), start)
-    if search is None:
-        return no_solution(Problem(task, chosen, float(alpha), math.nan, math.nan))
-    solver.report(1, 4, "best ridge: search")
-    ridge_k, ridge_v = _search(search)
-    solver.report(3, 4, f"best ridge: {search.solved} fixed points")
-    problem = Problem(task, chosen, float(alpha), ridge_k=ridge_k, ridge_v=ridge_v)
-    starts = {"continued": search.last.overlaps, **solver.starts()}
-    result = solver.best(problem, tolerance, starts)
-    if search.at_edge and result.status is Status.SAMPLED:
+    free = Problem(task, chosen, float(alpha))
+    optima: list[_Optimum] = []
+    for turn, own in enumerate((solver, Solver(task, chosen, seed + _OTHER_SAMPLE))):
+        solver.report(turn, 4, f"best ridge: search {turn + 1} of 2")
+        search = _first(own, free, start, optima, _STRENGTHS[turn], _SMALL_GAIN * tolerance)
+        if search is not None:
+            optima.append(search.best())
+    if not optima:
+        return no_solution(replace(free, ridge_k=math.nan, ridge_v=math.nan))
+    solver.report(2, 4, "best ridge: comparison")
+    best, missed = _best_of(solver, free, optima)
+    problem, raised = _trusted(solver, best)
+    solver.report(3, 4, "best ridge: accuracy")
+    result = solver.best(problem, tolerance, {"continued": best.overlaps, **solver.starts()})
+    result = replace(result, test_risk_error=math.hypot(result.test_risk_error, missed))
+    if result.status is Status.SAMPLED and (raised or any(found.edge for found in optima)):
         result = replace(result, status=Status.BOUNDARY)
     return result.require() if strict else result
 
 
-def _first(solver: Solver, problem: Problem, start: ErmTheory | None) -> _Search | None:
-    """Return a search that stands on a solution at moderate ridges."""
-    informed = solver.starts(start)["informed" if start is None else "continued"]
-    scale = max(informed.m_v**2, 1e-3)
-    for strength in (0.5, 2.0, 8.0, 0.1):
-        given = replace(problem, ridge_k=strength, ridge_v=strength / scale)
-        if start is not None:
-            given = replace(problem, ridge_k=start.ridge_k, ridge_v=start.ridge_v)
-        solution = solver.solve(given, informed, _SEARCH_SIZE, global_prox=False)
+def _first(
+    solver: Solver,
+    problem: Problem,
+    start: ErmTheory | None,
+    found: list[_Optimum],
+    strengths: tuple[float, ...],
+    least_gain: float,
+) -> _Search | None:
+    """Return a search that begins at a solution: near ``start``, or at moderate ridges."""
+    near = solver.starts(start)["informed" if start is None else "continued"]
+    scale = max(near.m_v**2, 1e-3)
+    ridges = [(strength, strength / scale) for strength in strengths]
+    if start is not None:
+        ridges.insert(0, (start.ridge_k, start.ridge_v))
+        if found:  # one search from the neighbour is enough: the other checks the optimum itself
+            ridges.insert(0, (found[0].ridge_k, found[0].ridge_v))
+            near = found[0].overlaps
+    for ridge_k, ridge_v in ridges:
+        given = replace(problem, ridge_k=ridge_k, ridge_v=ridge_v)
+        solution = solver.solve(given, near, _SEARCH_SIZE, global_prox=False)
         if solution.settled:
-            return _Search(solver, problem, solution)
-        start = None
+            return _Search(solver, problem, solution, least_gain)
     return None
 
 
-def _search(search: _Search) -> tuple[float, float]:
-    """Return the best non-negative ridges."""
-    search.minimise()
-    if search.means(global_prox=True).mean("JUMPED") > _MANY_JUMPS:
-        search.global_prox = True  # the cheap prox misses too many lower minima
-        search.minimise()
-    ridges = search.ridges
-    while min(ridges) < 0.0:
-        # a negative ridge is not allowed: pin the most negative one to 0, search the other
-        free, worst = search.problem, int(np.argmin(ridges))
-        free = replace(free, ridge_k=0.0) if worst == 0 else replace(free, ridge_v=0.0)
-        search.problem = free
-        if free.ridge_k is not None and free.ridge_v is not None:
-            search.at(np.empty(0))
+def _best_of(solver: Solver, problem: Problem, optima: list[_Optimum]) -> tuple[Solution, float]:
+    """Return the best of the optima and the point between them, on one larger sample.
+
+    Also return what it may still miss. Each search misses the true optimum by ``δ``, at the cost
+    ``½δHδ``; halfway between two independent ones half of that is left, and it is also what the
+    halfway point gains on their mean. So the gain on the mean estimates what is missed.
+    """
+    candidates = [*optima, optima[0].between(optima[-1])]
+    solutions = []
+    for found in candidates:
+        given = replace(problem, ridge_k=found.ridge_k, ridge_v=found.ridge_v)
+        solutions.append(solver.solve(given, found.overlaps, _FINAL_SIZE))
+    risks = [
+        solution.problem.risk(solution.overlaps) if solution.settled else math.inf
+        for solution in solutions
+    ]
+    least = int(np.argmin(risks))
+    finite = [risk for risk in risks[:-1] if math.isfinite(risk)]
+    missed = float(np.mean(finite)) - risks[least] if finite else math.inf
+    return solutions[least], missed
+
+
+def _trusted(solver: Solver, best: Solution) -> tuple[Problem, bool]:
+    """Return the problem with the ridge of the keys raised until the theory holds."""
+    problem, overlaps = best.problem, best.overlaps
+    for raised in range(_MOST_RAISES):
+        channel = problem.channel(best.fields, global_prox=True)
+        gap = jump_warning(channel.means(overlaps), problem.alpha, overlaps).trace_gap
+        if gap <= (_MARGIN * MOST_GAP if raised else MOST_GAP):
             break
-        search.minimise()
-        ridges = search.ridges
-    return max(search.ridges[0], 0.0), max(search.ridges[1], 0.0)
+        ridge_k = max(problem.ridge_k or 0.0, 1e-4) * _RAISE
+        problem = replace(problem, ridge_k=ridge_k)
+        overlaps = solver.solve(problem, overlaps, _FINAL_SIZE).overlaps
+    return problem, raised > 0
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
+from typing import cast
 
 import numpy as np
 
@@ -22,11 +23,13 @@ from slrlab.model.lengths import FloatArray
 from slrlab.model.tasks import Task
 from slrlab.numerics.fixed_point import FixedPoint, fixed_point
 from slrlab.theory import population
+from slrlab.theory.erm.equations import STIFFNESSES, Stiffness
 from slrlab.theory.erm.fields import BLOCKS, FieldSample, draw_fields
 from slrlab.theory.erm.measure import Solution, branch_of, measure, no_solution
 from slrlab.theory.erm.overlaps import Overlaps
-from slrlab.theory.erm.problem import Problem
+from slrlab.theory.erm.problem import Problem, Response
 from slrlab.theory.erm.result import ErmBranch, ErmTheory
+from slrlab.theory.erm.stability import MOST_GAP
 
 COARSE, FINE, FINEST = 9, 11, 17  # log2 of the size of a block
 _TOLERANCE, _JUMPY = 1e-6, 2e-5
@@ -43,6 +46,7 @@ def erm_theory(
     ridge_k: float,
     ridge_v: float,
     tolerance: float = 3e-4,
+    stiffness: Stiffness = "stein",
     start: ErmTheory | None = None,
     seed: int = 0,
     strict: bool = False,
@@ -69,6 +73,10 @@ def erm_theory(
     tolerance
         Standard error asked of the test risk; order parameters get three times as much,
         relative to their size where that is above 1.
+    stiffness
+        The form of ``V̂`` in the equations. ``stein`` counts the jumps of the prox and follows
+        training from random starts; ``trace`` does not and lies below training from the teachers.
+        They differ only where the prox jumps; the result gives both risks as an interval.
     start
         A neighbouring solution to continue from, tried beside the usual starts.
     seed
@@ -98,6 +106,7 @@ def erm_theory(
         float(alpha),
         ridge_k=_checks.non_negative(ridge_k, "ridge_k"),
         ridge_v=_checks.non_negative(ridge_v, "ridge_v"),
+        stiffness=cast("Stiffness", _checks.choice(stiffness, "stiffness", STIFFNESSES)),
     )
     solver = Solver(task, chosen, seed, report)
     result = solver.best(problem, tolerance, solver.starts(start), allowance=3.0)
@@ -173,27 +182,35 @@ class Solver:
         log2_size: int,
         *,
         global_prox: bool = True,
-        response: FloatArray | None = None,
+        response: Response | None = None,
     ) -> Solution:
         """Return the fixed point reached from a start.
 
-        The prox is first followed from the field alone, which is several times cheaper; the
-        global search then goes on from there. With the ``response`` of a smaller sample the
+        The prox is first followed from the field alone, which is several times cheaper and knows
+        no jumps; the global search then goes on from there, and if that fails once more from the
+        solution without the share of the jumps. With the ``response`` of a smaller sample the
         iteration becomes a Newton method with a fixed Jacobian.
         """
         fields = self.fields(log2_size)
         x = start.to_vector()
         x[2] = x[2] if problem.V_k is None else math.log(problem.V_k)
         x[5] = x[5] if problem.V_v is None else math.log(problem.V_v)
+        smooth = replace(problem, stiffness="trace")
+        first = ((problem, False), (problem, True)) if global_prox else ((problem, False),)
+        again = ((smooth, True), (problem, True)) if global_prox else ()
         steps = 0
-        for thorough in (False, True) if global_prox else (False,):
-            function = problem.step(problem.channel(fields, global_prox=thorough))
-            found = _iterate(function, x, response, _JUMPY if thorough else _TOLERANCE)
-            steps += found.steps
-            x = found.point
-            if found.diverged:
+        for path in (first, again):
+            for stage, thorough in path:
+                function = stage.step(problem.channel(fields, global_prox=thorough))
+                found = _iterate(function, x, response, _JUMPY if thorough else _TOLERANCE)
+                steps += found.steps
+                x = found.point
+                if found.diverged:
+                    break
+            solution = Solution(problem, Overlaps.from_vector(x), found, fields, global_prox, steps)
+            if solution.settled:
                 break
-        return Solution(problem, Overlaps.from_vector(x), found, fields, global_prox, steps)
+        return solution
 
     def distinct(self, problem: Problem, starts: dict[str, Overlaps]) -> list[tuple[str, Solution]]:
         """Return the distinct fixed points on a small sample, lowest objective first."""
@@ -259,17 +276,28 @@ class Solver:
             if result.status in (Status.UNSTABLE, Status.NOT_CONVERGED) and size > FINE:
                 largest = min(largest, FINE + 2)  # digits of a number nobody should trust
             if missing <= 1.0 or size >= largest or not solution.usable:
-                return replace(result, steps=steps)
+                return replace(self._bracket(solution, result, size), steps=steps)
             start = solution.overlaps
             # the error of scrambled Sobol points falls a little faster than 1/√size
             growth = math.ceil(1.2 * math.log2(missing)) if math.isfinite(missing) else 2
             size = min(largest, size + max(1, growth))
 
+    def _bracket(self, solution: Solution, result: ErmTheory, log2_size: int) -> ErmTheory:
+        """Return the result with the interval solved for, where jumps matter to the first order."""
+        if result.trace_gap <= MOST_GAP or not solution.usable:
+            return result
+        problem = solution.problem
+        other = replace(problem, stiffness="trace" if problem.stiffness == "stein" else "stein")
+        found = self.solve(other, solution.overlaps, log2_size)
+        risk = other.risk(found.overlaps) if found.settled else math.nan
+        low, high = np.sort([result.test_risk, risk]).tolist()
+        return replace(result, test_risk_low=low, test_risk_high=high)
+
 
 def _iterate(
     function: Callable[[FloatArray], FloatArray],
     x: FloatArray,
-    response: FloatArray | None,
+    response: Response | None,
     tolerance: float,
 ) -> FixedPoint:
     """Return the fixed point; Newton's method with the given response first, if there is one.
@@ -280,7 +308,7 @@ def _iterate(
     steps = 0
     if response is not None:
         found = fixed_point(
-            lambda point: point + response @ (function(point) - point),
+            lambda point: point + response.matrix @ (function(point) - point),
             x,
             tolerance=tolerance,
             damping=0.0,
