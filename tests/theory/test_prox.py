@@ -258,6 +258,23 @@ def test_the_map_is_the_gradient_of_the_free_energy(task, name):
             assert error < 0.02
 
 
+def test_where_the_prox_jumps_only_the_form_of_stein_is_the_gradient():
+    """``V̂_k = 2α∂_q EM`` at weak stiffness, where many samples have two minima."""
+    task, jumpy = SpikedSLR(3.0, 3, 0.2), replace(POINT, V_k=20.0)
+    channel = Channel.of(draw_fields(task, 12, seed=2), make_activation("softmax"), task.noise)
+    means = channel.means(jumpy)
+    assert means.mean("BISTABLE") > 0.02
+    up, down = (channel.means(replace(jumpy, q_k=jumpy.q_k + h)).rows for h in (0.05, -0.05))
+    slopes = 2.0 * (up - down)[:, codes.ENVELOPE] / 0.1
+    gaps = {}
+    for form in ("stein", "trace"):
+        hats = np.array([row.V_k for row in means.conjugates(1.0, jumpy, form)])
+        gap = slopes - hats
+        gaps[form] = abs(gap.mean()) / (gap.std(ddof=1) / math.sqrt(gap.size))
+    assert gaps["stein"] < 4.5
+    assert gaps["trace"] > 20.0
+
+
 @by_name
 @pytest.mark.parametrize("length", [1, 3])
 @pytest.mark.parametrize(

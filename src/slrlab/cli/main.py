@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -43,6 +43,7 @@ from slrlab.cli.sweeps import results, sweep
 
 if TYPE_CHECKING:
     from slrlab.theory.bayes_optimal import BayesOptimal, BayesThresholds
+    from slrlab.theory.erm.equations import Stiffness
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -177,6 +178,15 @@ def erm(
             metavar="t",
         ),
     ] = None,
+    stiffness: Annotated[
+        str,
+        typer.Option(
+            "--stiffness",
+            help="Form of V-hat in the equations: stein counts the jumps of the prox, trace does "
+            "not. The result gives both risks as an interval.",
+            metavar="stein|trace",
+        ),
+    ] = "stein",
     seed: Annotated[str, typer.Option("--seed", help="Seed of the sample.", metavar="n")] = "0",
     as_json: JsonOption = False,
 ) -> None:
@@ -202,6 +212,8 @@ def erm(
         if (ridge_k, ridge_v) != (None, None):
             given = ridge_v if ridge_k is None else ridge_k
             raise ValueError(f"ridge_k, ridge_v must be left out with --ridge optimal, got {given}")
+        if stiffness != "stein":
+            raise ValueError(f"stiffness must be stein with --ridge optimal, got {stiffness}")
         with progress("best ridge") as report:
             result = optimal_ridge(
                 chosen_task,
@@ -221,6 +233,7 @@ def erm(
                 ridge_k=number(ridge_k, "ridge_k", accepted),
                 ridge_v=number(ridge_v, "ridge_v", accepted),
                 tolerance=3e-4 if accuracy is None else accuracy,
+                stiffness=cast("Stiffness", stiffness),
                 seed=start,
                 report=report,
             )

@@ -75,8 +75,8 @@ def measure(
     )
     accurate = risk_error <= tolerance and means.mean("UNSOLVED") < _MOST_UNSOLVED
     other = replace(problem, stiffness="trace" if problem.stiffness == "stein" else "stein")
-    move = other.images(means.pooled, overlaps)[0] - images.mean(axis=0)
-    elsewhere = risk + float(slope @ response.matrix @ move)
+    here, there = (form.images(means.pooled, overlaps)[0] for form in (problem, other))
+    elsewhere = risk + float(slope @ response.matrix @ (there - here))
     return ErmTheory(
         status=_status(solution.found, solved, stable, accurate),
         test_risk=risk,
