@@ -24,7 +24,7 @@ def few(monkeypatch):
     check = below("case", ("left", 1.0), ("right", 2.0))
     verdict = Verdict("C4", "text", "A statement.", (check,))
     monkeypatch.setattr(reproduction, "run_claims", lambda report: [verdict])
-    monkeypatch.setattr(reproduction, "compile_kernels", lambda: None)
+    monkeypatch.setattr(reproduction, "_compile", lambda report: None)
     monkeypatch.setenv("SLRLAB_WORKERS", "1")
     return chosen
 
@@ -60,6 +60,34 @@ def test_a_second_run_computes_nothing(tmp_path, few, monkeypatch):
     monkeypatch.setattr("slrlab.figures.points.minimal_risk", None)  # a call would fail
     reproduce_all(tmp_path, profile="toy")
     assert {path: path.read_bytes() for path in kept} == kept
+
+
+def test_several_workers_give_the_same_files(tmp_path, few, monkeypatch):
+    reproduce_all(tmp_path / "one", profile="toy")
+    monkeypatch.setenv("SLRLAB_WORKERS", "2")
+    lines = []
+    paths, holds = reproduce_all(
+        tmp_path / "two", profile="toy", report=lambda *line: lines.append(line)
+    )
+    assert holds
+    assert [done for done, *_ in lines] == sorted(done for done, *_ in lines)
+    assert lines[-1] == (1000, 1000, "all 3 items")
+    for path in paths:
+        if path.suffix == ".csv":
+            assert path.read_bytes() == (tmp_path / "one" / path.name).read_bytes()
+
+
+def test_an_error_in_one_item_ends_the_run(tmp_path, few, monkeypatch):
+    monkeypatch.setenv("SLRLAB_WORKERS", "2")
+    monkeypatch.setattr(reproduction, "draw_figure", lambda item: [])
+    monkeypatch.setattr(reproduction, "render", lambda contents: "page")
+
+    def compute(name, out, **_):
+        raise ValueError(f"figure {name} fails")
+
+    monkeypatch.setattr(reproduction, "compute_figure", compute)
+    with pytest.raises(ValueError, match="figure 2 fails"):
+        reproduce_all(tmp_path, profile="toy")
 
 
 def test_the_line_about_the_whole_run(tmp_path, monkeypatch):
