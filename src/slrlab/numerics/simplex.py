@@ -48,6 +48,9 @@ class TokenFactors:
         return log_expectation(self.zero, self.missing)
 
 
+Factors: TypeAlias = Callable[[FloatArray], list[TokenFactors]]
+
+
 @dataclass(frozen=True)
 class SimplexMoments:
     """First and second moments of the weight on the relevant token.
@@ -101,6 +104,15 @@ def token_factors(u: FloatArray, log_phi: FloatArray, *laws: FloatArray) -> list
         )
         for i in range(len(laws))
     ]
+
+
+def graded_factors(u: FloatArray, log_phi: FloatArray, law: FloatArray) -> TokenFactors:
+    """Return the factors of one law on nodes of its own for each ``u`` (rows)."""
+    t_phi = np.exp(np.minimum(u[:, None] + log_phi, 700.0))
+    decay = law * np.exp(-t_phi)
+    missing = (law * -np.expm1(-t_phi)).sum(axis=1)
+    one = decay * t_phi
+    return TokenFactors(decay.sum(axis=1), missing, one.sum(axis=1), (one * t_phi).sum(axis=1))
 
 
 def binned(log_phi: FloatArray, *laws: FloatArray, count: int = 384) -> list[FloatArray]:
@@ -189,6 +201,7 @@ def independent_moments(
     *,
     sink: float = 0.0,
     grid: LaplaceGrid = LaplaceGrid(),
+    factors: Factors | None = None,
 ) -> SimplexMoments:
     """Return the moments for independent tokens: one ``relevant``, the rest ``others``.
 
@@ -204,12 +217,18 @@ def independent_moments(
         The constant ``b >= 0`` in the denominator.
     grid
         How ``u`` is discretised.
+    factors
+        ``u -> [relevant, others]``, where nodes that serve every ``u`` would be too many; the
+        nodes given then only show where the integrand lives.
     """
     if not np.isfinite(log_phi).any():  # φ vanishes: 0/0 counts as no weight at all
         return SimplexMoments(0.0, 0.0, 1.0, 1.0, 0.0)
     rows = _independent_rows(generating, sink)
     u, weights = grid.nodes(window(rows, log_phi, relevant, others))
-    sums = rows(u, log_phi, relevant, others) @ weights
+    if factors is None:
+        sums = rows(u, log_phi, relevant, others) @ weights
+    else:
+        sums = _independent_integrands(u, *factors(u), generating, sink) @ weights
     if sink == 0.0:  # all φ = 0 leaves no weight at all, which 1/S = ∫e^{−tS}dt does not see
         sums[2:4] += (
             vanishing(log_phi, relevant)
@@ -221,16 +240,23 @@ def independent_moments(
 def _independent_rows(generating: Generating, sink: float) -> Callable[..., FloatArray]:
     def rows(u: FloatArray, nodes: FloatArray, *laws: FloatArray) -> FloatArray:
         rel, oth = token_factors(u, nodes, *laws)
-        g0, g1, g2 = generating(oth.log_zero)
-        t_sink = sink * np.exp(np.minimum(u, 700.0))
-        mute = np.exp(-t_sink)
-        target = rel.one * g0
-        shortfall = rel.zero * (oth.one * g1 + t_sink * g0)
-        off = rel.zero * oth.two * g1
-        square = off + rel.zero * (oth.one**2 * g2 + t_sink * (2.0 * oth.one * g1 + t_sink * g0))
-        return mute * np.stack([target, rel.two * g0, shortfall, square, off])
+        return _independent_integrands(u, rel, oth, generating, sink)
 
     return rows
+
+
+def _independent_integrands(
+    u: FloatArray, rel: TokenFactors, oth: TokenFactors, generating: Generating, sink: float
+) -> FloatArray:
+    """Return the integrands of `SimplexMoments`, one a row."""
+    g0, g1, g2 = generating(oth.log_zero)
+    t_sink = sink * np.exp(np.minimum(u, 700.0))
+    mute = np.exp(-t_sink)
+    target = rel.one * g0
+    shortfall = rel.zero * (oth.one * g1 + t_sink * g0)
+    off = rel.zero * oth.two * g1
+    square = off + rel.zero * (oth.one**2 * g2 + t_sink * (2.0 * oth.one * g1 + t_sink * g0))
+    return mute * np.stack([target, rel.two * g0, shortfall, square, off])
 
 
 def independent_window(

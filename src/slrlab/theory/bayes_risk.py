@@ -72,7 +72,7 @@ def bayes_risk(task: Task) -> BayesRisk:
     >>> print(f"{bayes_risk(SpikedSLR(signal=400.0, length=2)).risk:.8e}")
     1.63840050e-45
     """
-    if math.isinf(task.signal) or task.length.longest == 1:
+    if math.isinf(task.signal) or task.length.longest == 1 or _negligible(task):
         return _result(task, Status.LIMIT, 0.0, 0.0, 0.0)
     if isinstance(task, TiltedTask):
         pairs = [_tilted(task, level) for level in _LEVELS]
@@ -100,6 +100,16 @@ def _result(task: Task, status: Status, risk: float, gap: float, error: float) -
         length=task.length,
         noise=task.noise,
     )
+
+
+def _negligible(task: Task) -> bool:
+    """Return whether the noiseless risk is below the smallest double for certain.
+
+    Between two Gaussians at a distance ``√ν``, ``E[1 − p_ε] ≤ ½ E Σ_{ℓ≠ε} (r_ℓ/r_ε)^½``, which is
+    ``½ (L̄ − 1) e^{−ν/4}``.
+    """
+    shift = task.gaussian_shift
+    return shift is not None and math.log(task.length.mean / 2.0) - shift**2 / 4.0 < -746.0
 
 
 def _tilted(task: TiltedTask, level: float) -> tuple[float, float]:

@@ -13,6 +13,8 @@ from slrlab.numerics.simplex import STEP, LaplaceGrid
 
 EDGE = 9.3  # standard deviations kept of a Gaussian: mass 1e-20 beyond
 NODE_STEP = 0.35  # in units of the width of the sharpest factor
+REACH = 39.0  # standard deviations until a Gaussian is below the smallest double
+MOST_NODES = 1 << 14  # of a uniform grid; sharper maps get graded panels
 _SPREAD = 0.3  # step in units of the Gaussian width of an entire factor
 
 
@@ -26,13 +28,26 @@ def gauss_weights(x: FloatArray, step: float) -> FloatArray:
     return np.exp(-(x**2) / 2.0) * (step / math.sqrt(2.0 * math.pi))
 
 
+def node_step(sharpness: float, resolution: float) -> float:
+    """Return the step in ``χ*`` that resolves ``1/sharpness``."""
+    return NODE_STEP / (max(sharpness, 0.5) * resolution)
+
+
 def key_nodes(task: Task, sharpness: float, resolution: float) -> tuple[FloatArray, float]:
     """Return trapezoid nodes for the key score ``χ*`` of any token, and their step."""
+    step = node_step(sharpness, resolution)
+    return np.concatenate([np.arange(a, b + step, step) for a, b in _pieces(task)]), step
+
+
+def _pieces(task: Task) -> list[tuple[float, float]]:
+    """Return the intervals that hold the scores of all tokens; two if they are far apart."""
     low, high = -edge(task), edge(task)
-    if isinstance(task, TiltedTask):
-        low, high = min(low, task.relevant_interval[0]), max(high, task.relevant_interval[1])
-    step = NODE_STEP / (max(sharpness, 0.5) * resolution)
-    return np.arange(low, high + step, step), step
+    if not isinstance(task, TiltedTask):
+        return [(low, high)]
+    first, last = task.relevant_interval
+    if first > 2.0 * REACH or last < -2.0 * REACH:
+        return [(-REACH, REACH), (first - REACH, last + REACH)]
+    return [(min(low, first), max(high, last))]
 
 
 def tilted_nodes(
@@ -42,6 +57,8 @@ def tilted_nodes(
 
     At a huge signal the gap between the two laws holds no mass at all and is left out.
     """
+    if task.gaussian_shift is not None:
+        return gaussian_nodes(task.gaussian_shift, edge(task), sharpness, resolution)
     x, step = key_nodes(task, sharpness, resolution)
     log_normal = -(x**2) / 2.0 + math.log(step / math.sqrt(2.0 * math.pi))
     relevant, others = np.exp(log_normal + task.log_ratio(x)), np.exp(log_normal)
@@ -49,11 +66,28 @@ def tilted_nodes(
     return x[kept], relevant[kept], others[kept]
 
 
+def gaussian_nodes(
+    shift: float, reach: float, sharpness: float, resolution: float
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return nodes, and weights of ``N(shift, 1)`` and ``N(0, 1)`` on them."""
+    step = node_step(sharpness, resolution)
+    if abs(shift) > 2.0 * REACH:  # no point has mass of both
+        x = np.arange(-REACH, REACH + step, step)
+        law, none = gauss_weights(x, step), np.zeros_like(x)
+        return (
+            np.concatenate([x, shift + x]),
+            np.concatenate([none, law]),
+            np.concatenate([law, none]),
+        )
+    x = np.arange(min(-reach, shift - 9.0), max(reach, shift + 9.0) + step, step)
+    return x, gauss_weights(x - shift, step), gauss_weights(x, step)
+
+
 def jitter_nodes(R_k: float, resolution: float) -> tuple[FloatArray, FloatArray]:
     """Return the part of the score orthogonal to the teacher and its weights."""
     if R_k == 0.0:
         return np.zeros(1), np.ones(1)
-    step = NODE_STEP / (max(math.sqrt(R_k), 0.5) * resolution)
+    step = node_step(math.sqrt(R_k), resolution)
     a = np.arange(-EDGE, EDGE + step, step)
     return math.sqrt(R_k) * a, gauss_weights(a, step)
 

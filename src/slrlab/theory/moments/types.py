@@ -21,6 +21,9 @@ class AttentionMoments:
         How far ``A`` and ``1 − A``, computed apart, are from adding up to 1.
     sampled_error
         Standard error of ``A²/B`` where the moments were sampled, else 0.
+    unit
+        Weights are measured in this unit: ``A`` is ``target·unit``. It is not 1 where squares of
+        the weights would overflow.
     """
 
     target: float
@@ -28,16 +31,17 @@ class AttentionMoments:
     spread: float
     defect: float = 0.0
     sampled_error: float = 0.0
+    unit: float = 1.0
 
     @property
     def energy(self) -> float:
-        """``B = E Σ σ_ℓ²``."""
+        """``B = E Σ σ_ℓ²`` in units of ``unit²``."""
         return self.target**2 + self.spread
 
     @property
     def best_value_scale(self) -> float:
         """The ``m_v = A/B`` that minimises the risk."""
-        return self.target / self.energy if self.energy != 0.0 else 0.0
+        return self.target / self.energy / self.unit if self.energy != 0.0 else 0.0
 
     @property
     def best_risk(self) -> float:
@@ -46,5 +50,7 @@ class AttentionMoments:
 
     def risk(self, m_v: float, R_v: float = 0.0) -> float:
         """Return ``1 − 2 m_v A + q_v B`` as a sum of squares."""
-        missed = (1.0 - m_v) + m_v * self.shortfall
-        return missed**2 + m_v**2 * self.spread + R_v * self.energy
+        m = m_v * self.unit
+        missed = (1.0 - m) + m * self.shortfall
+        rest = R_v * self.unit * (self.unit * self.energy) if R_v else 0.0
+        return missed * missed + m * m * self.spread + rest
