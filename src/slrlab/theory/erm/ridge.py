@@ -200,11 +200,13 @@ def optimal_ridge(
         return no_solution(replace(free, ridge_k=math.nan, ridge_v=math.nan))
     solver.report(2, 4, "best ridge: comparison")
     best, missed = _best_of(solver, free, optima)
-    problem, raised = _trusted(solver, best)
+    trusted, uncertain = _trusted(solver, best, _SMALL_GAIN * tolerance)
     solver.report(3, 4, "best ridge: accuracy")
-    result = solver.best(problem, tolerance, {"continued": best.overlaps, **solver.starts()})
-    result = replace(result, test_risk_error=math.hypot(result.test_risk_error, missed))
-    if result.status is Status.SAMPLED and (raised or any(found.edge for found in optima)):
+    starts = {"continued": trusted.overlaps, **solver.starts()}
+    result = solver.best(trusted.problem, tolerance, starts)
+    error = math.hypot(result.test_risk_error, missed, uncertain)
+    result = replace(result, test_risk_error=error)
+    if result.status is Status.SAMPLED and (uncertain or any(found.edge for found in optima)):
         result = replace(result, status=Status.BOUNDARY)
     return result.require() if strict else result
 
@@ -256,18 +258,42 @@ def _best_of(solver: Solver, problem: Problem, optima: list[_Optimum]) -> tuple[
     return solutions[least], missed
 
 
-def _trusted(solver: Solver, best: Solution) -> tuple[Problem, bool]:
-    """Return the problem with the ridge of the keys raised until the theory holds."""
-    problem, overlaps = best.problem, best.overlaps
-    for raised in range(_MOST_RAISES):
-        channel = problem.channel(best.fields, global_prox=True)
-        gap = jump_warning(channel.means(overlaps), problem.alpha, overlaps).trace_gap
-        if gap <= (_MARGIN * MOST_GAP if raised else MOST_GAP):
+def _trusted(solver: Solver, best: Solution, least_gain: float) -> tuple[Solution, float]:
+    """Return the best solution at which the theory holds, and how uncertain its risk is.
+
+    Where the ridge of the keys had to be raised, the ridge of the values is searched anew; the
+    uncertainty is 0 where nothing was raised.
+    """
+    trusted, uncertain = _raised(solver, best)
+    if not uncertain:
+        return best, 0.0
+    free = replace(trusted.problem, ridge_v=None)
+    found = _Search(solver, free, trusted, least_gain, global_prox=True).best()
+    problem = replace(trusted.problem, ridge_v=found.ridge_v)
+    moved = solver.solve(problem, found.overlaps, _FINAL_SIZE)
+    if problem.risk(moved.overlaps) >= problem.risk(trusted.overlaps):
+        return trusted, uncertain
+    trusted, more = _raised(solver, moved)
+    return trusted, max(uncertain, more)
+
+
+def _raised(solver: Solver, now: Solution) -> tuple[Solution, float]:
+    """Raise the ridge of the keys until the trace gap is small enough.
+
+    The edge is known to one raise: also return what the last one changed in the risk.
+    """
+    uncertain = 0.0
+    for _ in range(_MOST_RAISES):
+        means = now.problem.channel(now.fields, global_prox=True).means(now.overlaps)
+        gap = jump_warning(means, now.problem.alpha, now.overlaps).trace_gap
+        if gap <= (_MARGIN * MOST_GAP if uncertain else MOST_GAP):
             break
-        ridge_k = max(problem.ridge_k or 0.0, 1e-4) * _RAISE
-        problem = replace(problem, ridge_k=ridge_k)
-        overlaps = solver.solve(problem, overlaps, _FINAL_SIZE).overlaps
-    return problem, raised > 0
+        ridge_k = max(now.problem.ridge_k or 0.0, 1e-4) * _RAISE
+        problem = replace(now.problem, ridge_k=ridge_k)
+        raised = solver.solve(problem, now.overlaps, _FINAL_SIZE)
+        uncertain = abs(problem.risk(raised.overlaps) - problem.risk(now.overlaps))
+        now = raised
+    return now, uncertain
 
 
 @dataclass(frozen=True)

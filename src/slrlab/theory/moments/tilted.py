@@ -100,9 +100,7 @@ def _graded_nodes(
     mean: float, width: float, centre: FloatArray, resolution: float
 ) -> tuple[FloatArray, FloatArray]:
     """Return scores ``N(mean, width²)`` and weights, fine around each centre (one row each)."""
-    y, step = panels(
-        graded_edges(-REACH, REACH, (centre - mean) / width, 1.0 / width), resolution
-    )
+    y, step = panels(graded_edges(-REACH, REACH, (centre - mean) / width, 1.0 / width), resolution)
     return mean + width * y, gauss_weights(y, 1.0) * step
 
 
