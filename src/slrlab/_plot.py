@@ -38,10 +38,17 @@ MARKS: dict[str, Mark] = {
     "linear": Mark("linear", "#D55E00", "s", (0, (5, 2))),
     "erf": Mark("erf (best bias)", "#009E73", "^", (0, (3, 1, 1, 1))),
     "softplus": Mark("softplus, normalised", "#CC79A7", "D", (0, (1, 1))),
-    "sparsemax": Mark("sparsemax", "#56B4E9", "v", (0, (4, 1))),
-    "entmax15": Mark("1.5-entmax", "#E69F00", "P", (0, (2, 1))),
 }
-_OTHERS = ("#7F7F7F", "#8C564B", "#BCBD22", "#17BECF")
+"""The looks of what the paper compares; every figure of risks has them."""
+
+_MORE: dict[str, Mark] = {
+    "sparsemax": Mark("sparsemax", "#882255", "v", (0, (4, 1))),
+    "entmax15": Mark("1.5-entmax", "#44AA99", "P", (0, (2, 1))),
+}
+_OTHERS = ("#7F7F7F", "#332288", "#999933", "#661100")
+
+END_COLORS = {"matched": "#56B4E9", "mismatched": "#E69F00", "other": "#000000"}
+"""Colours of the minima that a flow may end at; no activation has one of them."""
 
 QUANTITIES: dict[str, tuple[str, str]] = {
     "risk": ("#000000", ""),
@@ -64,7 +71,7 @@ _STATUS_MARKERS = {"boundary": "x", "unstable": "+", "inaccurate": ".", "not con
 def mark_of(activation: str) -> Mark:
     """Return the look of an activation; one that is not known gets a colour by its name."""
     other = _OTHERS[zlib.crc32(activation.encode()) % len(_OTHERS)]
-    return MARKS.get(activation, Mark(activation, other, "X", (0, (3, 2))))
+    return (MARKS | _MORE).get(activation, Mark(activation, other, "X", (0, (3, 2))))
 
 
 def axes_of(ax: Axes | None) -> Axes:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from slrlab._errors import ClusterError
-from slrlab.experiments import parallel, pool
+from slrlab.experiments import executors, parallel, pool
 from slrlab.experiments.parallel import default_workers, parallel_map, set_rank, shared_workers
 
 
@@ -116,6 +116,22 @@ def test_threads_share_workers(monkeypatch):
         found = {pid for future in pids for pid in future.result()}
         assert os.getpid() not in found
         assert len(found) <= 2
+
+
+def test_calls_under_way_leave_the_environment_alone(tmp_path, monkeypatch):
+    # other threads read the number of cores from it
+    monkeypatch.delenv("NUMBA_NUM_THREADS", raising=False)
+    shared = pool.SharedPool(1)
+    try:
+        seen = []
+        monkeypatch.setattr(executors, "single_threaded_children", lambda: seen.append(1))
+        share = shared.share(0, 0.0)
+        share.submit("tag", os.getenv, "NUMBA_NUM_THREADS")
+        (ended,) = share.finished(60.0)
+        assert ended.value == "1"
+        assert seen == []
+    finally:
+        shared.close()
 
 
 def test_calls_of_a_pool_wait_for_memory(tmp_path, monkeypatch):

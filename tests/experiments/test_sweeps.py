@@ -142,7 +142,10 @@ def test_an_interrupt_is_one_line(sweep_file, undisturbed, tmp_path):
     line = command(sweep_file, path, "--workers", "2")
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with held_back(path, sweep_file):
+        # a shell lets its background jobs, and what they start, ignore interrupts
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
         process = subprocess.Popen(line, start_new_session=True, **pipes)
+        signal.signal(signal.SIGINT, before)
         wait_for(path, 3, process)
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the workers too
         out, err = process.communicate(timeout=PATIENCE)
@@ -153,6 +156,7 @@ def test_an_interrupt_is_one_line(sweep_file, undisturbed, tmp_path):
     same_rows(rows(path), undisturbed)
 
 
+@pytest.mark.slow
 def test_kill_a_worker(sweep_file, undisturbed, tmp_path):
     path = tmp_path / "store.sqlite"
     line = command(sweep_file, path, "--workers", "2")

@@ -26,7 +26,7 @@ from slrlab.figures.reproduction import reproduce_all
 from slrlab.figures.style import MARKS
 
 
-@pytest.fixture(scope="module", params=["2", "length"])
+@pytest.fixture(scope="module", params=["2", pytest.param("length", marks=pytest.mark.slow)])
 def toy(request, tmp_path_factory):
     paths = make_figure(request.param, tmp_path_factory.mktemp("figure"), profile="toy")
     return request.param, paths

@@ -25,7 +25,10 @@ def made(tmp_path_factory):
         yield make
 
 
-@pytest.mark.parametrize("name", ["4", "5", "basins", "minima", "tension"])
+LONG = [pytest.param(name, marks=pytest.mark.slow) for name in ("5", "minima")]
+
+
+@pytest.mark.parametrize("name", ["4", "basins", "tension", *LONG])
 def test_the_picture_comes_from_the_table_alone(made, name):
     import matplotlib.pyplot as plt
 
@@ -55,6 +58,7 @@ def test_small_starts_forget_all_but_the_optimum(made):
     assert gap[~learned].max() < 1e-6
 
 
+@pytest.mark.slow
 def test_the_mismatched_minimum_lies_above(made):
     _, frame = made("5")
     mismatched = frame[(frame["minimum"] == "mismatched") & frame["exists"].astype(bool)]
@@ -86,6 +90,7 @@ def test_every_small_start_is_in_the_basin_of_the_matched_minimum(made):
     assert angles["time"].gt(0.0).all()
 
 
+@pytest.mark.slow
 def test_minima_have_positive_curvature(made):
     _, frame = made("minima")
     finite = frame[frame["exists"].eq(True) & frame["at_infinity"].eq(False)]

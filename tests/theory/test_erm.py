@@ -170,6 +170,7 @@ def test_weak_ridge_is_flagged():
     assert weak.status in (Status.UNSTABLE, Status.NOT_CONVERGED)
 
 
+@pytest.mark.slow
 def test_free_bias_is_learned():
     """The learned bias is stationary for the training objective: moving it costs."""
     setting = {"alpha": 8.0, "ridge_k": 0.5, "ridge_v": 2.0, "tolerance": 2e-3}

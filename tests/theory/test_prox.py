@@ -88,10 +88,9 @@ def test_the_kernel_is_its_reference(activation, length, V_k, starts):
     settled = ours[:, codes.UNSOLVED] == 0.0
     assert settled.mean() > (0.5 if activation.name == "sparsemax" else 0.99)
     gap = np.abs(ours - reference)[settled] / (1.0 + np.abs(reference[settled]))
-    # a diagonal entry near zero costs a rare sample a few digits
-    assert np.quantile(gap.max(axis=1), 0.98) < 1e-8
-    assert gap.max() < 1e-4
-    assert gap.mean() < 1e-8
+    # a diagonal entry near zero costs one sample in a hundred its digits: how many, rounding says
+    assert np.quantile(gap.max(axis=1), 0.99) < 1e-9
+    assert gap.max() < 1e-3
 
 
 @by_name

@@ -156,18 +156,17 @@ class Processes:
         """Give calls to idle workers."""
         busy = {slot for _, slot in self._running.values()}
         idle = (slot for slot in range(self.slots) if slot not in busy)
-        with single_threaded_children():  # a worker starts with its first call
-            for slot in idle:
-                if not self._queue:
-                    break
-                tag = self._queue.popleft()
-                function, given = self._calls[tag]
-                try:
-                    future = self._pools[slot].submit(function, *given)
-                except BrokenProcessPool:  # it died with nothing to do
-                    self._renew(slot)
-                    future = self._pools[slot].submit(function, *given)
-                self._running[future] = tag, slot
+        for slot in idle:
+            if not self._queue:
+                break
+            tag = self._queue.popleft()
+            function, given = self._calls[tag]
+            try:
+                future = self._pools[slot].submit(function, *given)
+            except BrokenProcessPool:  # it died with nothing to do
+                self._renew(slot)
+                future = self._pools[slot].submit(function, *given)
+            self._running[future] = tag, slot
 
     def finished(self, timeout: float) -> list[Finished]:
         ended, _ = wait(self._running, timeout, FIRST_COMPLETED)
@@ -222,9 +221,12 @@ class Processes:
 
 def _start_pool() -> ProcessPoolExecutor:
     context = get_context("spawn")
-    return ProcessPoolExecutor(
+    pool = ProcessPoolExecutor(
         1, mp_context=context, initializer=follow_parent, initargs=(os.getpid(),)
     )
+    with single_threaded_children():
+        pool.submit(os.getpid)  # starts the worker: what it inherits must not last
+    return pool
 
 
 def _end_pool(pool: ProcessPoolExecutor) -> None:

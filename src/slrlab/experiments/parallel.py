@@ -42,7 +42,7 @@ def parallel_map(
     found: dict[Any, Value] = {} if memo is None else dict(memo.known(function, items))
     missing = [place for place in range(len(items)) if place not in found]
     tell(len(found), len(items), label)
-    executor = _executor(workers or default_workers(), len(missing), size)
+    executor = _executor(workers, len(missing), size)
     error: BaseException | None = None
     try:
         for place in missing:
@@ -95,13 +95,13 @@ def set_rank(rank: int) -> None:
     _rank.set(rank)
 
 
-def _executor(workers: int, count: int, size: float) -> InProcess | Processes | Share:
+def _executor(workers: int | None, count: int, size: float) -> InProcess | Processes | Share:
     """Return where to compute some calls of a size."""
     shared = _shared.get()
-    if shared is not None and workers == shared.slots:
+    if shared is not None and workers in (None, shared.slots):
         return shared.share(_rank.get(), size)
     most = max(1, int(allowed_memory() / size)) if size else count
-    fitting = min(workers, most, count)
+    fitting = min(workers or default_workers(), most, count)
     return Processes(fitting) if fitting > 1 else InProcess()
 
 

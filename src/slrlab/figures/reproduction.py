@@ -73,7 +73,7 @@ class Overall:
         self._done: dict[str, float] = {}  # shares of the stages
         self._found = 0.0  # cost of what was finished before this run
         self._ended: list[str] = []
-        self._start = time.monotonic()
+        self._start, self._workers = time.monotonic(), default_workers()
         self._lock = threading.Lock()
 
     def stage(self, done: int, total: int, label: str) -> None:
@@ -113,8 +113,8 @@ class Overall:
             return f"all {len(self._items)} items"
         number = len(self._ended) + 1
         done, whole = self._costs()
-        spent, expected = time.monotonic() - self._start, float(default_workers())
-        speed = (done - self._found + _SURE * expected) / (spent + _SURE)
+        spent = time.monotonic() - self._start
+        speed = (done - self._found + _SURE * self._workers) / (spent + _SURE)
         left = _in_words((whole - done) / speed)
         share = f"{100.0 * self._share():.0f} %"
         look = f"; see {self._page}" if self._ended else ""

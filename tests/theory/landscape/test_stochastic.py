@@ -61,6 +61,7 @@ def test_at_rest_drift_and_noise_balance_above_the_minimum():
     assert_allclose([*left, *slope.k[:2], *slope.v[:2]], 0.0, atol=2e-5)
 
 
+@pytest.mark.slow
 def test_the_excess_risk_grows_with_the_rate_until_there_is_no_rest():
     least, excess = minimal_risk(TASK, "linear").risk, []
     for rate in (0.0005, 0.001, 0.002, 0.03, 0.1):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slrlab import _checks
-from slrlab._plot import axes_of
+from slrlab._plot import END_COLORS, axes_of
 from slrlab._result import Result, Status
 from slrlab.model.lengths import FloatArray
 from slrlab.numerics.second_order import Expansion
@@ -70,12 +70,11 @@ class FlowEnsemble(Result):
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the risk of each flow against time, in the colour of what it ends aligned with."""
         axes = axes_of(ax)
-        colors = {kind: f"C{number}" for number, kind in enumerate(Kind)}
         for number, kind in enumerate(self.kinds):
             path = self.times[:, number], self.risk[:, number]
-            axes.plot(*path, color=colors[kind], linewidth=0.8)
+            axes.plot(*path, color=END_COLORS[kind], linewidth=0.8)
         for kind in dict.fromkeys(self.kinds):
-            axes.plot([], [], color=colors[kind], label=str(kind))
+            axes.plot([], [], color=END_COLORS[kind], label=str(kind))
         axes.set(xlabel="time $t$", ylabel="risk", xscale="symlog")
         axes.legend()
         return axes

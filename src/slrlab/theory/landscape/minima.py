@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slrlab import _checks
-from slrlab._plot import axes_of
+from slrlab._plot import END_COLORS, Mark, axes_of
 from slrlab._result import Report as Report
 from slrlab._result import Result, Status
 from slrlab.model.activations import Activation
@@ -153,8 +153,8 @@ class LocalMinima(Result):
             found = [item for item in self.minima if item.kind is kind]
             if found:
                 aligned = [item.order.m_kk / math.sqrt(item.order.q_kk) for item in found]
-                look = {"marker": "ov^"[number], "linestyle": "none", "label": str(kind)}
-                axes.plot(aligned, [item.risk for item in found], **look)  # type: ignore[arg-type]
+                mark = Mark(str(kind), END_COLORS[kind], "ov^"[number], "none")
+                axes.plot(aligned, [item.risk for item in found], **mark.line())
         axes.set(xlabel="$m_{kk}/\\sqrt{q_{kk}}$", ylabel="risk of the minimum", xlim=(-1.1, 1.1))
         axes.legend()
         return axes
