@@ -47,8 +47,15 @@ _MORE: dict[str, Mark] = {
 }
 _OTHERS = ("#7F7F7F", "#332288", "#999933", "#661100")
 
-END_COLORS = {"matched": "#56B4E9", "mismatched": "#E69F00", "other": "#000000"}
-"""Colours of the minima that a flow may end at; no activation has one of them."""
+END_COLORS = {
+    "matched": "#56B4E9",
+    "mismatched": "#E69F00",
+    "mirror": "#F7D68A",
+    "infinity": "#8C6100",
+    "reversed": "0.5",
+    "other": "#000000",
+}
+"""Colours of what a flow may end at; no activation has one of them."""
 
 QUANTITIES: dict[str, tuple[str, str]] = {
     "risk": ("#000000", ""),

@@ -88,6 +88,7 @@ class Compared:
         if isinstance(self.bayes, BayesOptimal):
             row |= {"amp_risk": self.bayes.risk_amp}
         if isinstance(found, ErmTheory):
+            row |= {"risk_low": found.test_risk_low, "risk_high": found.test_risk_high}
             row |= {"ridge_k": found.ridge_k, "ridge_v": found.ridge_v}
         row |= {"m_k": found.m_k, "m_v": found.m_v, "bias": found.bias}
         return {name: plain(value) for name, value in row.items()} | {"status": str(found.status)}
@@ -127,7 +128,7 @@ class ActivationComparison(Result):
         texts = []
         for row, given in zip(self.rows, whole, strict=True):
             text = [_short(given[name]) for name in (*varied, "activation")]
-            text += [_rounded(row.risk), _rounded(row.bayes_risk)]
+            text += [_rounded(row.risk) + _between(row), _rounded(row.bayes_risk)]
             text += [_rounded(row.excess).partition(" ±")[0]]  # its error is that of the risk
             if trained:
                 ridges = [given[name] for name in ("ridge_k", "ridge_v") if name in given]
@@ -280,6 +281,15 @@ def _point(point: Point) -> Any:
     return train(task, activation, alpha=alpha, **options)
 
 
+def _between(row: Compared) -> str:
+    """Return the interval of a risk whose theory is not to be trusted."""
+    if not isinstance(row.found, ErmTheory) or row.found.stable:
+        return ""
+    error = row.found.test_risk_error
+    low, high = (_rounded(Estimate(risk, error)).partition(" ±")[0] for risk in row.found.interval)
+    return f" [{low}, {high}]"
+
+
 def _bayes(task: Task, alpha: float) -> BayesOptimal | None:
     try:
         return bayes_optimal(task, alpha=alpha)
@@ -369,9 +379,20 @@ def _draw_curve(axes: Axes, x: str, rows: list[Compared], where: str, strength: 
         look = mark.line(label=f"{mark.label}{where}", capsize=2, alpha=strength)
         values, errors = ([getattr(r.risk, part) for r in rows] for part in ("value", "error"))
         axes.errorbar(places, values, yerr=errors, **look)
+        bands = [_interval(row) for row in rows]
+        if any(high > low for low, high in bands):
+            sides = ([band[side] for band in bands] for side in (0, 1))
+            axes.fill_between(places, *sides, color=mark.color, alpha=0.15 * strength, linewidth=0)
         if places and max(places) > 4.0 * min(places):
             axes.set_xscale(**log_scale(places))
     mark_statuses(axes, places, [r.risk.value for r in rows], [r.found.status for r in rows])
+
+
+def _interval(row: Compared) -> tuple[float, float]:
+    """Return the range of the risk: that of the two forms of the theory after training."""
+    if isinstance(row.found, ErmTheory):
+        return row.found.interval
+    return row.risk.value, row.risk.value
 
 
 def _place(row: Compared, x: str) -> float:

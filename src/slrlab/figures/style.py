@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from slrlab._plot import BAYES as BAYES
+from slrlab._plot import END_COLORS as END_COLORS
 from slrlab._plot import FINE_STATUSES as FINE_STATUSES
 from slrlab._plot import MARKS as MARKS
 from slrlab._plot import Mark as Mark
@@ -15,16 +16,6 @@ from slrlab._plot import mark_statuses as mark_statuses
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-END_COLORS = {
-    "matched": "#56B4E9",
-    "mismatched": "#E69F00",
-    "mirror": "#F7D68A",
-    "infinity": "#8C6100",
-    "reversed": "0.5",
-    "other": "#000000",
-}
-"""Colours of what a flow ends at; no activation has one of them."""
 
 
 def shared_legend(figure: Figure, axes: Iterable[Axes], *, ncols: int = 3) -> None:

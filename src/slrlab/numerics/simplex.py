@@ -228,7 +228,8 @@ def independent_moments(
     if factors is None:
         sums = rows(u, log_phi, relevant, others) @ weights
     else:
-        sums = _independent_integrands(u, *factors(u), generating, sink) @ weights
+        rel, oth = factors(u)
+        sums = _independent_integrands(u, rel, oth, generating, sink) @ weights
     if sink == 0.0:  # all φ = 0 leaves no weight at all, which 1/S = ∫e^{−tS}dt does not see
         sums[2:4] += (
             vanishing(log_phi, relevant)
