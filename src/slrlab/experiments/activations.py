@@ -283,11 +283,11 @@ def _point(point: Point) -> Any:
 
 def _between(row: Compared) -> str:
     """Return the interval of a risk whose theory is not to be trusted."""
-    if not isinstance(row.found, ErmTheory) or row.found.stable:
+    low, high = _interval(row)
+    if row.found.status is not Status.UNSTABLE or high - low < row.risk.error:
         return ""
-    error = row.found.test_risk_error
-    low, high = (_rounded(Estimate(risk, error)).partition(" ±")[0] for risk in row.found.interval)
-    return f" [{low}, {high}]"
+    ends = (_rounded(Estimate(end, row.risk.error)).partition(" ±")[0] for end in (low, high))
+    return f" [{', '.join(ends)}]"
 
 
 def _bayes(task: Task, alpha: float) -> BayesOptimal | None:
@@ -380,9 +380,9 @@ def _draw_curve(axes: Axes, x: str, rows: list[Compared], where: str, strength: 
         values, errors = ([getattr(r.risk, part) for r in rows] for part in ("value", "error"))
         axes.errorbar(places, values, yerr=errors, **look)
         bands = [_interval(row) for row in rows]
-        if any(high > low for low, high in bands):
-            sides = ([band[side] for band in bands] for side in (0, 1))
-            axes.fill_between(places, *sides, color=mark.color, alpha=0.15 * strength, linewidth=0)
+        if any(end > start for start, end in bands):
+            low, high = ([band[side] for band in bands] for side in (0, 1))
+            axes.fill_between(places, low, high, color=mark.color, alpha=0.15, linewidth=0)
         if places and max(places) > 4.0 * min(places):
             axes.set_xscale(**log_scale(places))
     mark_statuses(axes, places, [r.risk.value for r in rows], [r.found.status for r in rows])
