@@ -109,7 +109,8 @@ def draw(frame: pd.DataFrame) -> Figure:
 def _label(axes: Axes, **places: tuple[float, float]) -> None:
     """Name the phases, at places in units of the panel."""
     for text, (x, y) in places.items():
-        axes.text(x, y, text, transform=axes.transAxes, ha="center", va="center", weight="bold")
+        style: dict[str, Any] = {"ha": "center", "va": "center", "weight": "bold", "fontsize": 7.5}
+        axes.text(x, y, text, transform=axes.transAxes, **style)
 
 
 def _draw_risks(axes: Axes, risks: pd.DataFrame) -> None:
