@@ -326,6 +326,16 @@ def test_figure(capsys, tmp_path):
         "length.png",
         "length.pdf",
     ]
+    stored, again = tmp_path / "figure-length.csv", tmp_path / "again"
+    code, out, _ = run(capsys, "figure", "length", "--from", str(stored), "--out", str(again))
+    assert code == 0
+    assert out.split() == [str(again / f"figure-length.{kind}") for kind in ("png", "pdf")]
+    code, _, err = run(capsys, "figure", "3", "--from", str(stored))
+    assert code == 2
+    assert err == f"slrlab: {stored} must be a table of figure 3, got one of figure length\n"
+    code, _, err = run(capsys, "figure", "3", "--from", str(stored), "--profile", "full")
+    assert code == 2
+    assert err == "slrlab: profile must be left out with --from, got full\n"
     code, _, err = run(capsys, "figure", "9")
     assert code == 2
     names = (

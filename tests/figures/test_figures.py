@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from slrlab import Estimate
+from slrlab import Estimate, __version__
 from slrlab.experiments.claims import CLAIMS, run_claims
 from slrlab.experiments.comparison import QUANTITIES
 from slrlab.experiments.student import difference, normal_score, p_value
@@ -14,11 +14,13 @@ from slrlab.figures import (
     FIGURES,
     agreement,
     draw_figure,
+    figure3,
     figure_module,
     hard_phase,
     make_figure,
     make_table,
     message_passing,
+    redraw_figure,
     report,
     reproduction,
 )
@@ -53,10 +55,61 @@ def test_the_picture_comes_from_the_table_alone(toy):
     drawn = module.draw(pd.read_csv(paths[0]))
     for axes in drawn.axes:
         assert axes.get_title()
-        assert len(axes.lines) == 5
-        assert all(len(line.get_xdata()) >= 4 for line in axes.lines)
-    assert any(axes.get_legend() for axes in drawn.axes)
+        curves = [line for line in axes.lines if line.get_linestyle() != "None"]
+        assert len(curves) == 5
+        assert all(len(line.get_xdata()) >= 4 for line in curves)
+    assert drawn.legends
     assert module.TITLE
+
+
+def test_every_point_with_a_status_is_marked(toy):
+    name, paths = toy
+    frame = pd.read_csv(paths[0])
+    drawn = figure_module(name).draw(frame)
+    marks = [line for axes in drawn.axes for line in axes.lines if line.get_marker() == "x"]
+    wanted = int((frame["status"] == "boundary").sum())
+    assert sum(len(line.get_xdata()) for line in marks) == wanted
+    assert wanted > 0 or name != "length"
+
+
+def test_a_table_says_how_it_was_made(toy):
+    name, paths = toy
+    frame = pd.read_csv(paths[0], dtype={"figure": str})
+    assert set(frame["figure"]) == {name}
+    assert set(frame["profile"]) == {"toy"}
+    assert set(frame["version"]) == {__version__}
+    sizes = {"2": "profile_signals", "length": "profile_points"}
+    assert frame[sizes[name]].nunique() == 1
+
+
+def test_a_stored_table_is_drawn_again(toy, tmp_path):
+    name, paths = toy
+    drawn = redraw_figure(name, paths[0], tmp_path)
+    assert [path.suffix for path in drawn] == [".png", ".pdf"]
+    assert drawn[0].read_bytes() == paths[1].read_bytes()
+
+
+def test_a_table_that_is_not_of_the_figure_is_refused(toy, tmp_path):
+    name, paths = toy
+    with pytest.raises(ValueError, match=rf"must be a table of figure 7, got one of figure {name}"):
+        redraw_figure("7", paths[0], tmp_path)
+    frame = pd.read_csv(paths[0])
+    file = tmp_path / "table.csv"
+    frame.drop(columns=["bayes_risk"]).to_csv(file, index=False)
+    with pytest.raises(ValueError, match=rf"table of figure {name}, got one without bayes_risk$"):
+        redraw_figure(name, file, tmp_path)
+    frame.head(0).to_csv(file, index=False)
+    with pytest.raises(ValueError, match="got one without rows"):
+        redraw_figure(name, file, tmp_path)
+    for content in (b"", b"\x89PNG\xff\xfe"):
+        file.write_bytes(content)
+        with pytest.raises(ValueError, match="got a file that is no CSV table"):
+            redraw_figure(name, file, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["2", "3", "6", "7", "length", "phases", "validity"])
+def test_a_caption_says_what_is_drawn_and_what_to_see(name):
+    assert 2 <= figure_module(name).CAPTION.count(". ") + 1 <= 4
 
 
 @pytest.mark.slow
@@ -76,7 +129,7 @@ def test_the_phases_are_filled_named_and_bounded(tmp_path):
     for axes in drawn.axes:
         assert axes.get_title()
         assert {text.get_text() for text in axes.texts} == {"impossible", "hard", "easy"}
-        assert axes.get_legend()
+    assert drawn.legends
     picture = np.asarray(Image.open(paths[1]).convert("RGB"), dtype=int)
     for color in (hard_phase.IMPOSSIBLE, hard_phase.HARD, hard_phase.EASY, hard_phase.AMP):
         wanted = [int(color[i : i + 2], 16) for i in (1, 3, 5)]
@@ -253,11 +306,12 @@ def _check_trained(out):
     """Figures 3 and 6 of the report: order of the curves, and both sides of the theory's edge."""
     frame = pd.read_csv(out / "figure-3.csv")
     assert set(frame["curve"]) == {"bayes", "softmax", "linear"}
-    curves = frame[np.isclose(frame["alpha"], 32.0)].pivot(
-        index="signal", columns="curve", values="risk"
-    )
-    assert (curves["bayes"] < curves["softmax"]).all()
+    assert set(frame["task"]) == {"spiked", "max"}
+    trained = frame[frame["alpha"] == 16.0]
+    curves = trained.pivot(index="task", columns="curve", values="risk")
     assert (curves["softmax"] < curves["linear"]).all()
+    best = frame[(frame["curve"] == "bayes") & (frame["alpha"] < 16.0)]
+    assert (best.groupby("task")["risk"].min() < curves["softmax"]).all()
     drawn = figure_module("3").draw(frame)
     assert all(axes.get_title() and axes.get_xlabel() for axes in drawn.axes)
     table = pd.read_csv(out / "figure-6.csv")
@@ -265,6 +319,70 @@ def _check_trained(out):
     assert {"sampled", "unstable"} <= set(table["status"])
     stable = table[table["status"] == "sampled"]
     assert (stable["replicon"] < 1.0).all()
-    picture = np.asarray(Image.open(out / "figure-6.png").convert("RGB"), dtype=int)
-    star = [0xD5, 0x5E, 0x00]
-    assert (np.abs(picture - star).sum(axis=-1) < 12).sum() > 50
+    panels = figure_module("6").draw(table).axes
+    assert sum(bool(axes.get_title()) for axes in panels) == 6
+    bars = [axes for axes in panels if not axes.get_title()]
+    assert {axes.get_ylabel() for axes in bars} == {
+        "test risk",
+        "replicon (unstable above 1)",
+        "difference of test risks",
+    }
+
+
+def _curve_row(alpha, status="sampled", stable=True, ridges=(0.4, 0.6)):
+    return {
+        "task": "max",
+        "signal": 3.0,
+        "curve": "softmax",
+        "alpha": alpha,
+        "risk": 0.5,
+        "risk_low": 0.45,
+        "risk_high": 0.5,
+        "population_risk": 0.2,
+        "status": status,
+        "stable": stable,
+        "ridge_k": ridges[0],
+        "ridge_v": ridges[1],
+    }
+
+
+def test_training_has_its_own_best_ridge_where_the_theory_is_not_trusted(monkeypatch):
+    rows = [
+        _curve_row(4.0),
+        _curve_row(1.0, status="boundary"),
+        _curve_row(0.5, stable=False, ridges=(np.nan, np.nan)),
+    ]
+
+    def measured(points, **options):
+        assert all(dim < figure3.SIZE["quick"] for _, dim, *_ in points)
+        return [
+            {"simulated_risk": abs(np.log(point.ridge_k / 0.04)) + abs(np.log(point.ridge_v / 1.2))}
+            for point, *_ in points
+        ]
+
+    monkeypatch.setattr(figure3, "simulated_rows", measured)
+    points = figure3._own_ridges(rows, "quick", None)
+    assert [row["ridge_from"] for row in rows] == ["theory", "training", "training"]
+    assert (points[0].ridge_k, points[0].ridge_v) == (0.4, 0.6)
+    assert points[1].ridge_k == pytest.approx(0.04)
+    assert points[1].ridge_v == pytest.approx(1.2)
+    assert points[2].ridge_k == pytest.approx(0.03)
+    assert points[2].ridge_v == pytest.approx(1.0)
+
+
+def test_figure_3_shows_whose_ridge_it_is_and_a_band():
+    rows = [_curve_row(4.0) | {"ridge_from": "theory"}]
+    rows.append(_curve_row(1.0, stable=False) | {"ridge_from": "training"})
+    for row in rows:
+        row |= {"simulated_risk": 0.6, "simulated_error": 0.01, "simulated_status": "sampled"}
+    rows += [row | {"curve": "linear"} for row in rows]
+    bayes = {"task": "max", "signal": 3.0, "curve": "bayes", "risk": 0.4, "risk_amp": 0.4}
+    rows += [bayes | {"alpha": alpha, "status": "sampled"} for alpha in (1.0, 4.0)]
+    drawn = figure3.draw(pd.DataFrame(rows))
+    (panel,) = drawn.axes
+    labels = panel.get_legend_handles_labels()[1]
+    assert "softmax, trained at its own best ridge" in labels
+    assert "softmax, trained at the theory's best ridge" in labels
+    band = panel.collections[0].get_paths()[0].vertices
+    assert band[:, 1].min() == pytest.approx(0.45)
+    assert band[:, 1].max() == pytest.approx(0.5)

@@ -30,15 +30,14 @@ def curve_task(name: str, signal: float) -> Task:
 
 
 def best_trained(
-    curves: Sequence[Curve],
-    alphas: Sequence[float] = ALPHAS,
+    curves: Sequence[tuple[Curve, tuple[float, ...]]],
     tolerance: float = TOLERANCE,
     *,
     label: str,
     report: Report | None = None,
 ) -> list[dict[str, Any]]:
-    """Return the theory of training at the best ridge, one row for each curve and ``alpha``."""
-    items = [(curve, tuple(alphas), tolerance) for curve in curves]
+    """Return the theory of training at the best ridge: the rows of each curve at its ``alpha``."""
+    items = [(*curve, tolerance) for curve in curves]
     found = parallel_map(_curve_rows, items, label=label, report=report)
     return [row for rows in found for row in rows]
 

@@ -19,7 +19,8 @@ TITLE = "Minimal population risk against the signal"
 CAPTION = (
     "Least risk that each attention can reach with infinite data, against the signal, beside the "
     "Bayes risk (grey); tasks in rows, laws of the length in columns. Softmax lies on the Bayes "
-    "risk of spiked-SLR and close to it on max-SLR; linear, erf and softplus attention stay above."
+    "risk of spiked-SLR and close to it on max-SLR; linear, erf and softplus attention "
+    "fall behind as the signal grows."
 )
 SIGNALS = {"toy": 5, "quick": 16, "full": 120}
 RANGES = {"spiked": (0.1, 40.0), "max": (0.1, 10.0)}
@@ -47,7 +48,7 @@ def draw(frame: pd.DataFrame) -> Figure:
     import matplotlib.pyplot as plt
 
     with house_style():
-        figure, axes = plt.subplots(2, 3, figsize=(9.2, 5.6), sharey="row", layout="constrained")
+        figure, axes = plt.subplots(2, 3, figsize=(7.2, 5.0), sharey="row", layout="constrained")
         for row, task in zip(axes, RANGES, strict=True):
             for panel, (length, title) in zip(row, LENGTHS.items(), strict=True):
                 part = frame[(frame["task"] == task) & (frame["length"] == length)]

@@ -84,7 +84,7 @@ def draw(frame: pd.DataFrame) -> Figure:
     from matplotlib.patches import Patch
 
     with house_style():
-        figure, axes = plt.subplots(2, 3, figsize=(10.0, 6.6), layout="constrained")
+        figure, axes = plt.subplots(2, 3, figsize=(9.0, 6.2), layout="constrained")
         for row, activation in zip(axes, ACTIVATIONS, strict=True):
             part = frame[frame["activation"] == activation]
             label = MARKS[activation].label
@@ -187,7 +187,7 @@ def _decorate(panel: Axes, part: pd.DataFrame) -> None:
         panel.add_patch(Rectangle((x, y), right - x, top - y, linewidth=0.0, **style))
     best = part[part["status"] == "sampled"].nsmallest(1, "test_risk")
     where = (np.log10(best["ridge_k"]), np.log10(best["ridge_v"]))
-    panel.plot(*where, "*", color="black", markeredgecolor="white", markersize=13, zorder=4)
+    panel.plot(*where, "*", color="black", markeredgecolor="white", markersize=8, zorder=4)
     for axis in (panel.xaxis, panel.yaxis):
         axis.set_major_locator(MultipleLocator(1.0))
         axis.set_major_formatter(FuncFormatter(lambda power, _: f"{10.0**power:g}"))

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 TITLE = "Informed against random start, spiked-SLR, signal 2, lengths 2 and 5, best ridge"
 CAPTION = (
     "Test risk at the best ridge against samples per dimension: theory (lines), and training from "
-    "the teachers (filled markers, shifted left) and from small random vectors (open, shifted "
-    "right). Both starts end at the predicted risk except with few samples, where random starts "
-    "end above it."
+    "the teachers (filled markers) and from small random vectors (open), side by side around the "
+    "same number of samples. At the best ridge the two starts end close to each other and to the "
+    "theory."
 )
 SIGNAL, LENGTHS, RANGE = 2.0, (2, 5), (1.0, 16.0)
 ACTIVATIONS = ("softmax", "linear")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slrlab.experiments.parallel import Report, parallel_map
-from slrlab.figures.style import house_style, mark_statuses
+from slrlab.figures.style import house_style, mark_statuses, shared_legend
 from slrlab.model.tasks import make_task
 from slrlab.theory.bayes_optimal import bayes_optimal, bayes_thresholds
 from slrlab.theory.bayes_risk import bayes_risk
@@ -23,7 +23,7 @@ CAPTION = (
     "Left: least possible risk and the risk that AMP reaches against samples per dimension. Middle "
     "and right: where learning the values is impossible, hard or easy, against signal and length. "
     "Without noise learning is possible above one sample per dimension; AMP needs more, most at "
-    "weak signals and long sequences, and a little label noise closes the gap at weak signals."
+    "weak signals and long sequences, and a little label noise closes the gap at strong ones."
 )
 POINTS = {"toy": 3, "quick": 12, "full": 48}
 SIGNAL, LENGTH = 2.0, 3
@@ -83,7 +83,7 @@ def draw(frame: pd.DataFrame) -> Figure:
     import matplotlib.pyplot as plt
 
     with house_style():
-        figure, axes = plt.subplots(1, 3, figsize=(10.4, 3.7), layout="constrained")
+        figure, axes = plt.subplots(1, 3, figsize=(7.6, 3.7), layout="constrained")
         figure.suptitle(
             "Learning the values exactly from $N = \\alpha D$ noiseless samples", fontsize=10
         )
@@ -102,14 +102,15 @@ def draw(frame: pd.DataFrame) -> Figure:
         axes[2].set_yticks([1, 10, 100], ["1", "10", "100"])
         axes[2].set_xticks([10, 100, 1000], ["10", "100", "1000"])
         _label(axes[2], impossible=(0.5, 0.045), hard=(0.72, 0.36), easy=(0.25, 0.66))
-        axes[2].legend(fontsize=8, loc="upper left")
+        shared_legend(figure, axes)
         return figure
 
 
 def _label(axes: Axes, **places: tuple[float, float]) -> None:
     """Name the phases, at places in units of the panel."""
     for text, (x, y) in places.items():
-        axes.text(x, y, text, transform=axes.transAxes, ha="center", va="center", weight="bold")
+        style: dict[str, Any] = {"ha": "center", "va": "center", "weight": "bold", "fontsize": 7.5}
+        axes.text(x, y, text, transform=axes.transAxes, **style)
 
 
 def _draw_risks(axes: Axes, risks: pd.DataFrame) -> None:
@@ -131,7 +132,6 @@ def _draw_risks(axes: Axes, risks: pd.DataFrame) -> None:
     middles = [((a + b) / 2 - edges[0]) / span for a, b in pairwise(edges)]
     names = ("impossible", "hard", "easy")
     _label(axes, **{name: (x, 0.95) for name, x in zip(names, middles, strict=True)})
-    axes.legend(fontsize=8, loc="lower left")
     axes.grid(visible=False)
 
 
@@ -160,4 +160,3 @@ def _draw_noisy(axes: Axes, noisy: pd.DataFrame) -> None:
     label = f"hard with label noise {NOISE:g}"
     (area,) = axes.fill(around, edge, label=label)
     area.set(facecolor="none", edgecolor="0.4", hatch="////", linewidth=0.8)
-    axes.legend(fontsize=8, loc="upper right")

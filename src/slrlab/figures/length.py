@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 TITLE = "Minimal risk against the sequence length"
 CAPTION = (
     "Least risk that each attention can reach with infinite data against the length, from one "
-    "token to a million, beside the Bayes risk (grey). Softmax still finds the needle at lengths "
-    "at which the others predict nothing; a cross marks an optimum at the edge of its search, as "
-    "where the best keys grow without bound."
+    "token to a million, beside the Bayes risk (grey). Softmax lies on it; linear and softplus "
+    "attention predict nothing beyond some thousand tokens, erf falls behind. A cross (boundary) "
+    "marks an optimum at the edge of the search: the best keys vanish or grow without bound."
 )
 POINTS = {"toy": 4, "quick": 13, "full": 43}
 PANELS = (("spiked", 16.0), ("max", 10.0), ("max", math.inf))
@@ -47,7 +47,7 @@ def draw(frame: pd.DataFrame) -> Figure:
     import matplotlib.pyplot as plt
 
     with house_style():
-        figure, axes = plt.subplots(1, 3, figsize=(9.2, 3.7), sharey=True, layout="constrained")
+        figure, axes = plt.subplots(1, 3, figsize=(7.2, 3.4), sharey=True, layout="constrained")
         for panel, (task, signal) in zip(axes, PANELS, strict=True):
             part = frame[(frame["task"] == task) & (frame["signal"] == signal)]
             bayes = part[part["activation"] == "softmax"]

@@ -109,7 +109,7 @@ def draw(frame: pd.DataFrame) -> Figure:
         figure, axes = plt.subplots(
             2,
             len(groups),
-            figsize=(3.6 * len(groups), 5.4),
+            figsize=(max(2.6 * len(groups), 5.2), 5.6),
             sharex=True,
             height_ratios=[2, 1],
             layout="constrained",
@@ -121,8 +121,9 @@ def draw(frame: pd.DataFrame) -> Figure:
             _warnings(column[1], part)
             for panel in column:
                 _shade(panel, part)
-            name = f"{task}-SLR, $\\nu={signal:g}$, $L={length}$, $\\alpha={alpha:g}$"
-            column[0].set(title=f"{name}, $r_v={part['ridge_v'].iloc[0]:g}$", xscale="log")
+            name = f"{task}-SLR, $\\nu={signal:g}$, $L={length}$"
+            rest = f"$\\alpha={alpha:g}$, $r_v={part['ridge_v'].iloc[0]:g}$"
+            column[0].set(title=f"{name}\n{rest}", xscale="log")
             column[1].set(xlabel="ridge of the keys $r_k$", yscale="log", ylim=(1e-4, 20.0))
         axes[0, 0].set_ylabel("test risk")
         axes[1, 0].set_ylabel("warning signs")
