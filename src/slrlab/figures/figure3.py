@@ -182,7 +182,7 @@ def draw(frame: pd.DataFrame) -> Figure:
     """Draw one panel for each task and signal."""
     import matplotlib.pyplot as plt
 
-    groups = sorted(
+    groups: list[Any] = sorted(
         frame.groupby(["task", "signal"]), key=lambda item: (item[0][0] == "max", item[0][1])
     )
     columns = min(3, len(groups))

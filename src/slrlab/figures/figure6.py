@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
@@ -177,14 +178,12 @@ def _decorate(panel: Axes, part: pd.DataFrame) -> None:
     from matplotlib.patches import Rectangle
     from matplotlib.ticker import FuncFormatter, MultipleLocator
 
-    edges = [_edges(part[name].unique()) for name in ("ridge_k", "ridge_v")]
-    ridges = [np.sort(part[name].unique()) for name in ("ridge_k", "ridge_v")]
+    style: dict[str, Any] = {"facecolor": "none", "edgecolor": "0.2", "hatch": "////"}
+    keys, values = (_spans(part[name].unique()) for name in ("ridge_k", "ridge_v"))
     doubtful = part[part["status"] != "sampled"]
-    for place in doubtful[["ridge_k", "ridge_v"]].to_numpy(dtype=float):
-        left, low = (int(np.searchsorted(r, v)) for r, v in zip(ridges, place, strict=True))
-        (x, right), (y, top) = edges[0][left : left + 2], edges[1][low : low + 2]
-        style: dict[str, Any] = {"facecolor": "none", "edgecolor": "0.2", "hatch": "////"}
-        panel.add_patch(Rectangle((x, y), right - x, top - y, linewidth=0.0, **style))
+    for key, value in zip(doubtful["ridge_k"], doubtful["ridge_v"], strict=True):
+        (left, right), (low, high) = keys[key], values[value]
+        panel.add_patch(Rectangle((left, low), right - left, high - low, linewidth=0.0, **style))
     best = part[part["status"] == "sampled"].nsmallest(1, "test_risk")
     where = (np.log10(best["ridge_k"]), np.log10(best["ridge_v"]))
     panel.plot(*where, "*", color="black", markeredgecolor="white", markersize=8, zorder=4)
@@ -195,8 +194,8 @@ def _decorate(panel: Axes, part: pd.DataFrame) -> None:
     panel.set(xlabel="ridge of the keys $r_k$", ylabel="ridge of the values $r_v$")
 
 
-def _edges(ridges: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Return where the cells around these ridges end, as powers of ten."""
-    powers = np.log10(np.sort(np.asarray(ridges, dtype=float)))
-    middle = (powers[1:] + powers[:-1]) / 2.0
-    return np.concatenate([[2.0 * powers[0] - middle[0]], middle, [2.0 * powers[-1] - middle[-1]]])
+def _spans(ridges: Any) -> dict[float, tuple[float, float]]:
+    """Return where the cell around each ridge begins and ends, as powers of ten."""
+    ordered = np.sort(np.asarray(ridges, dtype=float))
+    half = np.diff(np.log10(ordered)).mean() / 2.0  # the grid is geometric
+    return {ridge: (math.log10(ridge) - half, math.log10(ridge) + half) for ridge in ordered}
