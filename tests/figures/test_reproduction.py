@@ -62,6 +62,7 @@ def test_a_second_run_computes_nothing(tmp_path, few, monkeypatch):
     assert {path: path.read_bytes() for path in kept} == kept
 
 
+@pytest.mark.slow
 def test_several_workers_give_the_same_files(tmp_path, few, monkeypatch):
     reproduce_all(tmp_path / "one", profile="toy")
     monkeypatch.setenv("SLRLAB_WORKERS", "2")

@@ -204,11 +204,10 @@ def _in_turn(items: dict[str, Item], report: Report) -> Iterator[tuple[str, Any]
     try:
         compiled = _begin(threads, -1, partial(_compile, report))
         found: dict[str, Future[Any]] = {}
+        soon = [figure_item(name) for name in _FIRST]
         for rank, (name, run) in enumerate(items.items()):
-            waits = rank >= len(_FIRST)
-            found[name] = _begin(
-                threads, rank, partial(_after, compiled if waits else None, run, report)
-            )
+            before = None if name in soon else compiled
+            found[name] = _begin(threads, rank, partial(_after, before, run, report))
         for name, future in found.items():
             yield name, future.result()
     finally:
