@@ -24,6 +24,7 @@ from slrlab import (
     gradient_flow,
     local_minima,
     minimal_risk,
+    minimum_branches,
     online_sgd,
     ridge_map,
     risk_and_gradient,
@@ -56,6 +57,10 @@ MAKERS = {
     "Trajectory": (lambda: online_sgd(TASK, "linear", dim=20, rate=0.1, steps=20), 5),
     "FlowComparison": (lambda: compare_descent(TASK, "linear", dim=20, time=0.1), 10),
     "LocalMinima": (lambda: local_minima(TASK, "linear", starts=4), 1),
+    "MinimumBranch": (
+        lambda: minimum_branches(SpikedSLR(2.0, 10), "erf", signals=(0.3, 0.5), anchors=2)[0],
+        1,
+    ),
     "ErmSimulation": (lambda: simulate_erm(TASK, "linear", **TRAINED, **SMALL), 2),
     "Comparison": (lambda: compare_erm(TASK, "linear", **TRAINED, **SMALL), 2),
     "ActivationComparison": (lambda: compare(TASK, ["softmax", "linear"]), 3),

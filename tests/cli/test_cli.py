@@ -335,7 +335,7 @@ def test_figure(capsys, tmp_path):
     assert err == f"slrlab: {stored} must be a table of figure 3, got one of figure length\n"
     code, _, err = run(capsys, "figure", "3", "--from", str(stored), "--profile", "full")
     assert code == 2
-    assert err == "slrlab: profile must be left out with --from, got full\n"
+    assert err == "slrlab: --profile must be left out with --from, got full\n"
     code, _, err = run(capsys, "figure", "9")
     assert code == 2
     names = (

@@ -46,7 +46,7 @@ def test_finite_data_at_given_ridges(capsys):
         (["--signal", "much"], "signal must be a number >= 0 or inf, got much"),
         (["--alpha", "0"], "alpha must be a number > 0 or inf, got 0"),
         (["--activation", "sofmax"], "activation must be one of softmax"),
-        (["--ridge-k", "1"], "ridge_v must be a finite number >= 0"),
+        (["--ridge-k", "1"], "--ridge-v must be a finite number >= 0"),
         (["--csv", "nowhere/a.csv"], "csv must be a file that ends with .csv in a folder that"),
         (["--plot", "a.txt"], "plot must be a file that ends with .png, .pdf, .svg"),
     ],

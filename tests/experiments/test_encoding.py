@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slrlab._result import Status
+from slrlab.experiments import comparison as comparison  # names what may be stored
 from slrlab.experiments.encoding import decode, encode, storable
-from slrlab.experiments.learning_curve import LengthLaw
+from slrlab.model.lengths import LengthLaw
 from slrlab.theory.erm import ErmBranch, ErmTheory
 
 _PLAIN = st.recursive(

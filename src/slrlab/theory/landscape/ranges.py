@@ -11,10 +11,12 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from slrlab import _checks
+from slrlab._plot import axes_of, mark_of
 from slrlab._result import Result, Status
 from slrlab.model.activations import Activation, make_activation
 from slrlab.model.lengths import FloatArray, LengthLaw
@@ -22,6 +24,9 @@ from slrlab.model.tasks import Task
 from slrlab.theory.landscape.branches import limit_at_infinity, planes_of
 from slrlab.theory.landscape.continuation import STEP, End, Plane, trace
 from slrlab.theory.landscape.minima import Place
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _POINTS = 25  # of a branch at infinity
 _EDGE = 1e-4  # accuracy of the logarithm of the signal at which a minimum at infinity ends
@@ -65,6 +70,15 @@ class MinimumBranch(Result):
     def high(self) -> float:
         """The largest signal."""
         return float(self.signals[-1])
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the risk of the minimum against the signal."""
+        axes = axes_of(ax)
+        axes.plot(self.signals, self.risk, **mark_of(self.activation).line(marker=""))
+        axes.set(xlabel="signal $\\nu$", ylabel="risk", title=str(self))
+        axes.set_xscale("log")
+        axes.legend()
+        return axes
 
     def __str__(self) -> str:
         low, high = self.ends
