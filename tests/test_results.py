@@ -34,6 +34,7 @@ from slrlab import (
     tabulate,
 )
 from slrlab.experiments.comparison import compare_erm
+from slrlab.experiments.dimensions import extrapolate_amp, extrapolate_erm
 
 TASK = SpikedSLR(2.0, 2, noise=0.3)
 SMALL = {"dim": 40, "seeds": 2}
@@ -57,6 +58,14 @@ MAKERS = {
     "Trajectory": (lambda: online_sgd(TASK, "linear", dim=20, rate=0.1, steps=20), 5),
     "FlowComparison": (lambda: compare_descent(TASK, "linear", dim=20, time=0.1), 10),
     "LocalMinima": (lambda: local_minima(TASK, "linear", starts=4), 1),
+    "ErmExtrapolation": (
+        lambda: extrapolate_erm(TASK, "linear", **TRAINED, dims=[30, 60], seeds=2),
+        2,
+    ),
+    "AmpExtrapolation": (
+        lambda: extrapolate_amp(TASK, alpha=2.0, steps=3, dims=[30, 60], seeds=2),
+        3,
+    ),
     "MinimumBranch": (
         lambda: minimum_branches(SpikedSLR(2.0, 10), "erf", signals=(0.3, 0.5), anchors=2)[0],
         1,
@@ -101,7 +110,7 @@ def test_results_with_several_numbers_draw_themselves(name):
     assert own is not given
     figure.canvas.draw()
     plt.close("all")
-    assert str(found.status) in found.summary() or "status" in found.summary()
+    assert str(found.status) in found.summary() or "status" in found.summary(), found.summary()
     assert len(found.to_frame()) >= 1
 
 

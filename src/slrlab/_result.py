@@ -171,7 +171,8 @@ class Result:
         errors |= {name[:-6]: item for name, item in given.items() if name.endswith("_error")}
         errors |= given["errors"] if isinstance(given.get("errors"), dict) else {}
         plain_title = type(self).__str__ is object.__str__
-        lines = [f"{type(self).__name__}, {self.status}" if plain_title else str(self)]
+        title = type(self).__name__ if plain_title else str(self)
+        lines = [title if str(self.status) in title else f"{title}, {self.status}"]
         for name, value in given.items():
             hidden = name in ("status", "error") or name.endswith("_error")
             if not hidden and isinstance(value, bool | int | float | str):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from slrlab import _checks
+from slrlab._plot import axes_of, draw_quantities
 from slrlab._result import Estimate, Report, Result, Status, plain
 from slrlab.experiments.amp import COMPARED, AmpComparison, compare_amp
 from slrlab.experiments.comparison import Comparison, compare_erm
@@ -29,6 +30,7 @@ from slrlab.simulation.erm import samples_of
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,16 @@ class ErmExtrapolation(Result):
 
     comparisons: tuple[Comparison, ...]
     limits: dict[str, Limit]
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw simulation minus theory as ``D → ∞`` for each quantity, with its error."""
+        axes, names = axes_of(ax), list(self.limits)
+        limits = [self.limits[name].value for name in names]
+        errors = [limit.error for limit in limits]
+        axes.errorbar(names, [limit.value for limit in limits], yerr=errors, fmt="ko", capsize=3)
+        axes.axhline(0.0, color="0.6", linewidth=0.8)
+        axes.set(xlabel="quantity", ylabel="simulation minus theory, $D \\to \\infty$")
+        return axes
 
     @property
     def p_values(self) -> dict[str, float]:
@@ -98,6 +110,17 @@ class AmpExtrapolation(Result):
     comparisons: tuple[AmpComparison, ...]
     iteration: tuple[int, ...]
     limits: dict[str, tuple[Limit, ...]]
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw simulation minus theory as ``D → ∞`` against the iteration, with errors."""
+        axes = axes_of(ax)
+        gaps = {name: [found.value.value for found in path] for name, path in self.limits.items()}
+        errors = {name: [found.value.error for found in path] for name, path in self.limits.items()}
+        draw_quantities(axes, self.iteration, gaps, errors, points=True)
+        axes.axhline(0.0, color="0.6", linewidth=0.8)
+        axes.set(xlabel="iteration", ylabel="simulation minus theory, $D \\to \\infty$")
+        axes.legend()
+        return axes
 
     @property
     def family_p(self) -> dict[str, float]:
