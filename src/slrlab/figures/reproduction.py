@@ -171,7 +171,7 @@ Item = Callable[[Report], Any]
 
 def _items(out: Path, profile: str) -> dict[str, Item]:
     """Return what to compute, in order: soon first, then the long ones, many short calls last."""
-    names = sorted(FIGURES, key=lambda name: (_place(name), list(FIGURES).index(name)))
+    names = sorted(FIGURES, key=_place)
     items: dict[str, Item] = {
         figure_item(name): partial(_figure, name, out, profile) for name in names
     }
