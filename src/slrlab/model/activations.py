@@ -170,7 +170,8 @@ class Projection(Activation):
 
     def weights(self, scores: FloatArray) -> FloatArray:
         x = self.shifted(scores) / self.power
-        top = x.max(axis=-1, keepdims=True)
+        x = x - x.max(axis=-1, keepdims=True)  # a shift changes nothing, and keeps the digits
+        top = np.zeros((*x.shape[:-1], 1))
         # at τ = max the sum is 0, at τ = max − 1 the largest token alone already gives 1
         tau = self._newton(x, top - 1.0) if self.power >= 1.0 else self._bisect(x, top)
         sigma = self._tail(x - tau)

@@ -27,6 +27,7 @@ STEP = 0.3  # in u: error e^{−π²/STEP} ~ 5e-15, the edge of the strip being 
 _CHUNK = 1 << 20  # entries of one block of the (u, node) matrix: stays in cache
 _SCAN = 48  # points of the pass that finds where the integrand lives
 _NEGLIGIBLE = 1e-18
+_LOG_LONGEST = 45.0  # logarithm of more tokens than any sequence has
 _TURN = 3.0  # u beyond which tφ ~ 1 means φ in its exponential tail
 
 
@@ -149,6 +150,8 @@ def window(rows: Callable[..., FloatArray], log_phi: FloatArray, *laws: FloatArr
             break
         first, last = max(alive[0] - 1, 0), min(alive[-1] + 1, grid.size - 1)
         ends = grid[[first, last]]
+        # widened factors of L tokens die out at (blur − 1)·log L too low a u
+        ends[1] += (blur - 1.0) * _LOG_LONGEST
         if last - first > _SCAN // 2:
             break
     return ends
@@ -279,12 +282,19 @@ def vanishing(log_phi: FloatArray, law: FloatArray) -> float:
 def _exchangeable_rows(generating: Generating, sink: float) -> Callable[..., FloatArray]:
     def rows(u: FloatArray, nodes: FloatArray, law: FloatArray) -> FloatArray:
         (factors,) = token_factors(u, nodes, law)
-        g0, g1, _ = generating(factors.log_zero)
-        several = np.exp(factors.log_zero) * g1 + g0  # Σ_L P(L) L z^(L−1)
-        mute = np.exp(-sink * np.exp(np.minimum(u, 700.0)))
-        return mute * several * np.stack([factors.two, factors.one])
+        return _exchangeable_integrands(u, factors, generating, sink)
 
     return rows
+
+
+def _exchangeable_integrands(
+    u: FloatArray, factors: TokenFactors, generating: Generating, sink: float
+) -> FloatArray:
+    """Return the integrands of ``E Σ σ_ℓ²`` and ``E Σ σ_ℓ``, one a row."""
+    g0, g1, _ = generating(factors.log_zero)
+    several = np.exp(factors.log_zero) * g1 + g0  # Σ_L P(L) L z^(L−1)
+    mute = np.exp(-sink * np.exp(np.minimum(u, 700.0)))
+    return mute * several * np.stack([factors.two, factors.one])
 
 
 def exchangeable_window(
@@ -297,10 +307,9 @@ def exchangeable_window(
 def exchangeable_square(
     u: FloatArray,
     weights: FloatArray,
-    log_phi: FloatArray,
-    tokens: FloatArray,
+    factors: TokenFactors,
     generating: Generating,
     sink: float = 0.0,
 ) -> float:
     """Return ``E Σ_ℓ σ_ℓ²`` for i.i.d. tokens, by a rule in ``u``."""
-    return float(_exchangeable_rows(generating, sink)(u, log_phi, tokens)[0] @ weights)
+    return float(_exchangeable_integrands(u, factors, generating, sink)[0] @ weights)

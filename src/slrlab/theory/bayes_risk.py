@@ -27,8 +27,10 @@ from slrlab.numerics.simplex import (
     independent_moments,
     token_factors,
 )
+from slrlab.numerics.steep import STEEP, softmax_first, softmax_spread
 from slrlab.theory.moments.nodes import gauss_weights, key_nodes, laplace_step, tilted_nodes
 from slrlab.theory.moments.selected import selection_grid
+from slrlab.theory.moments.steep import value_grid
 
 _LEVELS = (1.0, 1.35)
 
@@ -125,6 +127,12 @@ def _tilted(task: TiltedTask, level: float) -> tuple[float, float]:
 
 
 def _selected(task: SelectionTask, level: float) -> tuple[float, float]:
+    scale = task.posterior_scale
+    if scale is not None and scale >= STEEP:
+        values, gap = value_grid(task, level)
+        rule, generating = np.full(values.size, gap), task.length.generating
+        lost = softmax_spread(values, gap, scale, generating, level)
+        return lost, softmax_first(values, rule, scale, scale, generating, level)[1]
     x, step = key_nodes(task, task.steepness, level)
     law = gauss_weights(x, step)
     log_w = task.log_weight(x)

@@ -18,7 +18,7 @@ import numpy as np
 from slrlab import _checks
 from slrlab._plot import BAYES, axes_of, mark_of
 from slrlab._result import Result, Status, plain
-from slrlab.model.activations import Activation, make_activation
+from slrlab.model.activations import Activation, Elementwise, Projection, make_activation
 from slrlab.model.lengths import FloatArray, LengthLaw
 from slrlab.model.order_parameters import OrderParameters
 from slrlab.model.tasks import Task, TiltedTask
@@ -271,21 +271,34 @@ def _exact_limit(task: Task, activation: Activation, bayes: BayesRisk) -> Popula
     ``A`` and ``B`` are then quoted with the weights scaled so that the relevant one is 1.
     """
     certain = AttentionMoments(1.0, 0.0, 0.0)
-    if not math.isinf(task.signal):
-        scale, known = task.posterior_scale, bayes.status is Status.LIMIT
-        if not (activation.is_softmax and known and scale is not None and task.length.longest > 1):
-            return None
+    scale = task.posterior_scale
+    if task.length.longest == 1 and not math.isinf(task.signal):
+        return None
+    if not math.isinf(task.signal) and bayes.status is Status.LIMIT and activation.is_softmax:
         # the Bayes risk is below the smallest double, and softmax has it
-        return _result(
-            task, activation, bayes, (scale, 1.0, 0.0, 0.0), certain, 0.0, 0.0, Status.LIMIT
-        )
-    posterior = activation.is_softmax and task.posterior_scale == math.inf
-    if not (posterior or (isinstance(task, TiltedTask) and activation.unbounded_contrast)):
+        order = (scale if scale is not None else math.inf, 1.0, 0.0, 0.0)
+        return _result(task, activation, bayes, order, certain, 0.0, 0.0, Status.LIMIT)
+    if not _separates(task, activation):
         return None
     fixed = activation if activation.bias is not None else activation.with_bias(0.0)
     bias = -math.inf if activation.bias is None else activation.bias
     order = (math.inf, 1.0, 0.0, 0.0)
     return _result(task, fixed, bayes, order, certain, 0.0, 0.0, Status.LIMIT, bias=bias)
+
+
+def _separates(task: Task, activation: Activation) -> bool:
+    """Return whether steep enough keys have a risk of 0, or below the smallest double."""
+    if math.isinf(task.signal):
+        posterior = activation.is_softmax and task.posterior_scale == math.inf
+        return posterior or (isinstance(task, TiltedTask) and activation.unbounded_contrast)
+    if task.gaussian_shift is None:
+        return False
+    log_length, square = math.log(task.length.mean), task.gaussian_shift**2
+    if isinstance(activation, Projection):  # the argmax: (L̄ − 1) Φ(−√(ν/2)) misses
+        return log_length - square / 4.0 < -746.0
+    # a step at √ν/2: L̄ Φ(−√ν/2) misses and false alarms
+    bounded = isinstance(activation, Elementwise) and activation.bias is None
+    return bounded and activation.unbounded_contrast and log_length - square / 8.0 < -746.0
 
 
 def _single_token(task: Task, activation: Activation, bayes: BayesRisk) -> PopulationRisk:
@@ -340,8 +353,8 @@ def _result(
         bayes_risk=bayes.risk,
         m_k=m_k,
         m_v=m_v,
-        A=moments.target,
-        B=moments.energy,
+        A=moments.target * moments.unit,
+        B=moments.energy * moments.unit * moments.unit,
         error=error,
         bias=bias if bias is not None else float(activation.bias or 0.0),
         R_k=R_k,

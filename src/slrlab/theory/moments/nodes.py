@@ -6,15 +6,18 @@ import math
 
 import numpy as np
 
+from slrlab._errors import ComputationError
 from slrlab.model.activations import Normalised
 from slrlab.model.lengths import FloatArray
 from slrlab.model.tasks import Task, TiltedTask
+from slrlab.numerics.graded import graded_edges, panels
 from slrlab.numerics.simplex import STEP, LaplaceGrid
 
 EDGE = 9.3  # standard deviations kept of a Gaussian: mass 1e-20 beyond
 NODE_STEP = 0.35  # in units of the width of the sharpest factor
 REACH = 39.0  # standard deviations until a Gaussian is below the smallest double
-MOST_NODES = 1 << 14  # of a uniform grid; sharper maps get graded panels
+MOST_NODES = 1 << 13  # of a uniform grid; sharper maps get graded panels
+_MOST_ENTRIES = 4_000_000  # of a grid that cannot be graded
 _SPREAD = 0.3  # step in units of the Gaussian width of an entire factor
 
 
@@ -36,6 +39,12 @@ def node_step(sharpness: float, resolution: float) -> float:
 def key_nodes(task: Task, sharpness: float, resolution: float) -> tuple[FloatArray, float]:
     """Return trapezoid nodes for the key score ``χ*`` of any token, and their step."""
     step = node_step(sharpness, resolution)
+    count = interval_length(task) / step
+    if count > _MOST_ENTRIES:
+        raise ComputationError(
+            f"{task.name} at signal {task.signal:g} and scores of slope {sharpness:.4g} needs "
+            f"{count:.1e} points, too large for memory"
+        )
     return np.concatenate([np.arange(a, b + step, step) for a, b in _pieces(task)]), step
 
 
@@ -48,6 +57,11 @@ def _pieces(task: Task) -> list[tuple[float, float]]:
     if first > 2.0 * REACH or last < -2.0 * REACH:
         return [(-REACH, REACH), (first - REACH, last + REACH)]
     return [(min(low, first), max(high, last))]
+
+
+def interval_length(task: Task) -> float:
+    """Return the total length of the intervals that hold the scores of all tokens."""
+    return sum(high - low for low, high in _pieces(task))
 
 
 def tilted_nodes(
@@ -110,4 +124,21 @@ def laplace_grid(
     if activation.exponential == "everywhere":
         return LaplaceGrid(wide / resolution)
     stretch = wide / STEP if activation.exponential == "left" else 1.0
-    return LaplaceGrid(STEP / resolution, stretch)
+    # where the step grows a hundredfold within a few steps, it must be finer to start with
+    return LaplaceGrid(STEP / (2.0 if stretch > 30.0 else 1.0) / resolution, stretch)
+
+
+def step_centres(activation: Normalised, u: FloatArray) -> FloatArray:
+    """Return the score around which ``e^{−tφ}`` varies fastest, for each ``u = log t``."""
+    # where φ is exponential its step sits at log φ = −u; elsewhere φ bends at minus the bias
+    follow = {"everywhere": -u, "left": -np.maximum(u, 0.0)}
+    return follow.get(activation.exponential, np.zeros_like(u)) - float(activation.bias or 0.0)
+
+
+def graded_scores(
+    mean: float, width: float, reach: float, centre: FloatArray, resolution: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return scores ``N(mean, width²)`` and weights, fine around each centre (one row each)."""
+    edges = graded_edges(-reach, reach, (centre - mean) / width, 1.0 / width)
+    y, weights = panels(edges, resolution)
+    return mean + width * y, gauss_weights(y, 1.0) * weights

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -12,6 +13,7 @@ from slrlab._errors import ComputationError
 from slrlab.model.activations import Elementwise, Normalised
 from slrlab.model.lengths import FloatArray
 from slrlab.model.tasks import SelectionTask
+from slrlab.numerics.graded import graded_edges, panels
 from slrlab.numerics.selection import (
     BandKernel,
     HardKernel,
@@ -26,18 +28,25 @@ from slrlab.numerics.simplex import (
     LaplaceGrid,
     exchangeable_square,
     exchangeable_window,
+    graded_factors,
     token_factors,
     vanishing,
 )
+from slrlab.numerics.steep import STEEP, several, winning_density
 from slrlab.theory.moments.nodes import (
+    MOST_NODES,
     NODE_STEP,
     edge,
     gauss_weights,
+    graded_scores,
     jitter_nodes,
     key_nodes,
     laplace_grid,
     laplace_step,
+    node_step,
+    step_centres,
 )
+from slrlab.theory.moments.steep import is_steep, softmax_selected, steep_first
 from slrlab.theory.moments.types import AttentionMoments
 
 _BAND_FROM = 8.0  # signal beyond which a band is cheaper than the whole matrix
@@ -54,26 +63,63 @@ def _selected_density(
     task: SelectionTask, sharpness: float, resolution: float
 ) -> tuple[FloatArray, FloatArray]:
     """Return nodes for ``χ*`` and the weights of the selected token's score on them."""
-    if task.hard:
-        peak = math.sqrt(1.0 + math.log(task.length.longest))
-        x, step = key_nodes(task, max(sharpness, 2.0 * peak), resolution)
-        log_below = np.asarray(special.log_ndtr(x))
-        g0, g1, _ = task.length.generating(log_below)
-        return x, gauss_weights(x, step) * (np.exp(log_below) * g1 + g0)
-    x, step = key_nodes(task, max(sharpness, task.steepness), resolution)
+    steep = _is_steep(task)
+    peak = 2.0 * math.sqrt(1.0 + math.log(task.length.longest))
+    x, step = key_nodes(task, max(sharpness, peak if steep else task.steepness), resolution)
     law = gauss_weights(x, step)
-    log_w = task.log_weight(x)
+    if steep:
+        return x, law * _steep_density(task, x, resolution)
     # the density is met through averages over 1/sharpness, not pointwise
     u, u_weights = selection_grid(task, x, law, resolution, sharpness=sharpness)
+    return x, law * _soft_density(task, (x, law), (u, u_weights), x)
+
+
+def _is_steep(task: SelectionTask) -> bool:
+    return task.hard or (task.posterior_scale or 0.0) >= STEEP
+
+
+def _steep_density(task: SelectionTask, x: FloatArray, resolution: float) -> FloatArray:
+    """Return the density of the selected score over that of any score, at a large signal."""
+    generating = task.length.generating
+    if task.hard:
+        return several(np.asarray(special.log_ndtr(x)), generating)
+    return winning_density(x, task.posterior_scale or 0.0, generating, resolution)
+
+
+def _soft_density(
+    task: SelectionTask,
+    tokens: tuple[FloatArray, FloatArray],
+    rule: tuple[FloatArray, FloatArray],
+    x: FloatArray,
+) -> FloatArray:
+    """Return the same at a moderate signal, by a rule in ``log s``."""
+    u, u_weights = rule
+    (factors,) = token_factors(u, task.log_weight(tokens[0]), tokens[1])
+    outer = u_weights * several(factors.log_zero, task.length.generating)
+    log_w = task.log_weight(x)
     density = np.zeros_like(x)
-    (factors,) = token_factors(u, log_w, law)
-    g0, g1, _ = task.length.generating(factors.log_zero)
-    outer = u_weights * (np.exp(factors.log_zero) * g1 + g0)
     rows = max(1, (1 << 21) // x.size)
     for start in range(0, u.size, rows):
         race = np.exp(np.minimum(u[start : start + rows, None] + log_w, 700.0))
         density += outer[start : start + rows] @ (race * np.exp(-race))
-    return x, law * density
+    return density
+
+
+def _graded_density(
+    task: SelectionTask, activation: Elementwise, m_k: float, resolution: float
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return nodes for ``χ*``, fine at the bend of a sharp map, and both laws on them."""
+    bend = np.array(-float(activation.bias or 0.0) / m_k)
+    widest = 1.5 / math.sqrt(1.0 + math.log(task.length.longest))
+    edges = graded_edges(-edge(task), edge(task), bend, 1.0 / abs(m_k), widest)
+    x, weights = panels(edges, resolution)
+    law = gauss_weights(x, 1.0) * weights
+    if _is_steep(task):
+        return x, law * _steep_density(task, x, resolution), law
+    nodes, step = key_nodes(task, task.steepness, resolution)
+    tokens = nodes, gauss_weights(nodes, step)
+    rule = selection_grid(task, *tokens, resolution, sharpness=math.inf)
+    return x, law * _soft_density(task, tokens, rule, x), law
 
 
 def selected_density(
@@ -116,12 +162,19 @@ def elementwise_selected(
     task: SelectionTask, activation: Elementwise, m_k: float, R_k: float, resolution: float
 ) -> AttentionMoments:
     """Return the moments of an elementwise activation where the place is selected."""
-    x, selected = selected_density(task, abs(m_k), resolution)
+    if 2.0 * edge(task) / node_step(abs(m_k), resolution) > MOST_NODES:
+        x, selected, tokens = _graded_density(task, activation, m_k, resolution)
+    else:
+        x, selected = selected_density(task, abs(m_k), resolution)
+        tokens = gauss_weights(x, x[1] - x[0])
     noise, jitter = jitter_nodes(R_k, resolution)
     sigma = activation.weights(m_k * x[:, None] + noise)
+    unit = float(np.abs(sigma).max(initial=0.0))
+    unit = unit if 1e75 < unit < math.inf else 1.0
+    sigma = sigma / unit
     target = float(selected @ sigma @ jitter)
-    energy = task.length.mean * float(gauss_weights(x, x[1] - x[0]) @ sigma**2 @ jitter)
-    return AttentionMoments(target, 1.0 - target, max(0.0, energy - target**2))
+    energy = task.length.mean * float(tokens @ sigma**2 @ jitter)
+    return AttentionMoments(target, 1.0 - target, max(0.0, energy - target**2), unit=unit)
 
 
 def normalised_selected(
@@ -133,20 +186,19 @@ def normalised_selected(
     check: bool,
 ) -> AttentionMoments:
     """Return the moments of a normalised activation where the place is selected."""
-    width = math.hypot(m_k, math.sqrt(R_k))
-    noise, jitter = jitter_nodes(R_k, resolution)
-    x, step = key_nodes(task, abs(m_k), resolution)
-    log_phi = activation.log_phi(m_k * x[:, None] + noise).ravel()
-    if not np.isfinite(log_phi).any():
+    pure = activation.is_softmax and R_k == 0.0 and m_k > 0.0
+    scale = task.posterior_scale
+    steep = scale is not None and max(scale, m_k) >= STEEP
+    if pure and steep and m_k >= STEEP:
+        return softmax_selected(task, m_k, resolution, None)
+    energy, ends, none = _energy(task, activation, m_k, R_k, resolution)
+    if none == 1.0:
         return AttentionMoments(0.0, 1.0, 0.0)
-    tokens = np.outer(gauss_weights(x, step), jitter).ravel()
-    grid = laplace_grid(activation, task, width, resolution)
-    generating = task.length.generating
-    ends = exchangeable_window(log_phi, tokens, generating, activation.sink)
-    energy = exchangeable_square(*grid.nodes(ends), log_phi, tokens, generating, activation.sink)
+    if pure and steep:
+        return softmax_selected(task, m_k, resolution, energy)
     target, shortfall = _selected_first(task, activation, m_k, R_k, ends, resolution, check)
-    if activation.sink == 0.0 and check:
-        none = vanishing(log_phi, tokens)  # every φ = 0: no weight on any token
+    generating = task.length.generating
+    if activation.sink == 0.0 and check:  # every φ = 0: no weight on any token
         shortfall += none * float(generating(np.log(np.maximum(np.array([none]), 1e-290)))[0][0])
     defect = abs(target + shortfall - 1.0)
     if shortfall < 0.5:
@@ -154,6 +206,35 @@ def normalised_selected(
         spread = (energy - 1.0) + shortfall * (2.0 - shortfall)
         return AttentionMoments(1.0 - shortfall, shortfall, max(0.0, spread), defect)
     return AttentionMoments(target, 1.0 - target, max(0.0, energy - target**2), defect)
+
+
+def _energy(
+    task: SelectionTask, activation: Normalised, m_k: float, R_k: float, resolution: float
+) -> tuple[float, FloatArray, float]:
+    """Return ``B``, the ends of ``log t`` that carry it, and the mass of ``φ = 0``."""
+    width, reach = math.hypot(m_k, math.sqrt(R_k)), edge(task)
+    step = node_step(width, resolution)
+    graded = 2.0 * reach / step > MOST_NODES
+    if graded:
+        bend = np.array([-float(activation.bias or 0.0)])
+        scores, tokens = (row[0] for row in graded_scores(0.0, width, reach, bend, resolution))
+    else:
+        x = np.arange(-reach, reach + step, step)
+        scores, tokens = width * x, gauss_weights(x, step)
+    log_phi = activation.log_phi(scores)
+    if not np.isfinite(log_phi).any():
+        return 0.0, np.zeros(2), 1.0
+    generating, sink = task.length.generating, activation.sink
+    ends = exchangeable_window(log_phi, tokens, generating, sink)
+    u, weights = laplace_grid(activation, task, width, resolution).nodes(ends)
+    if graded:
+        centres = step_centres(activation, u)
+        scores, law = graded_scores(0.0, width, reach, centres, resolution)
+        factors = graded_factors(u, activation.log_phi(scores), law)
+    else:
+        (factors,) = token_factors(u, log_phi, tokens)
+    energy = exchangeable_square(u, weights, factors, generating, sink)
+    return energy, ends, vanishing(log_phi, tokens)
 
 
 @lru_cache(maxsize=2)
@@ -185,6 +266,10 @@ def _selected_first(
     check: bool,
 ) -> tuple[float, float]:
     """Return ``E[σ_ε]`` and ``E[1−σ_ε]``; ``ends`` bound ``log t``."""
+    if m_k == 0.0 and _is_steep(task):  # weights that ignore the scores: any signal will do
+        task = replace(task, signal=1.0)
+    if is_steep(task, activation, m_k):
+        return steep_first(task, activation, (m_k, R_k), ends, resolution, check)
     scale = task.posterior_scale
     pure = activation.is_softmax and R_k == 0.0
     if pure and scale is not None and math.isfinite(scale) and m_k > 0.0 and max(scale, m_k) >= 2:

@@ -10,7 +10,6 @@ from slrlab._errors import ComputationError
 from slrlab.model.activations import LINEAR, Elementwise, Normalised
 from slrlab.model.lengths import FloatArray
 from slrlab.model.tasks import Task, TiltedTask
-from slrlab.numerics.graded import graded_edges, panels
 from slrlab.numerics.simplex import (
     Factors,
     LaplaceGrid,
@@ -22,11 +21,13 @@ from slrlab.theory.moments.nodes import (
     MOST_NODES,
     REACH,
     edge,
-    gauss_weights,
     gaussian_nodes,
+    graded_scores,
+    interval_length,
     jitter_nodes,
     laplace_grid,
     node_step,
+    step_centres,
     tilted_nodes,
 )
 from slrlab.theory.moments.types import AttentionMoments
@@ -87,21 +88,13 @@ def _scores(
 
 def _needs_grading(task: TiltedTask, width: float, resolution: float) -> bool:
     """Return whether uniform nodes would be too many."""
-    if 2.0 * REACH / node_step(width, resolution) <= MOST_NODES:
+    if interval_length(task) / node_step(width, resolution) <= MOST_NODES:
         return False
     if task.gaussian_shift is None:
         raise ComputationError(
             f"keys of norm {width:.4g} need a grid too large for memory on the task {task.name}"
         )
     return True
-
-
-def _graded_nodes(
-    mean: float, width: float, centre: FloatArray, resolution: float
-) -> tuple[FloatArray, FloatArray]:
-    """Return scores ``N(mean, width²)`` and weights, fine around each centre (one row each)."""
-    y, step = panels(graded_edges(-REACH, REACH, (centre - mean) / width, 1.0 / width), resolution)
-    return mean + width * y, gauss_weights(y, 1.0) * step
 
 
 def _graded_scores(
@@ -115,7 +108,7 @@ def _graded_scores(
     bend = np.array([-float(activation.bias or 0.0)])
     shift = m_k * (task.gaussian_shift or 0.0)
     (rel, rel_law), (oth, oth_law) = (
-        _graded_nodes(mean, width, bend, resolution) for mean in (shift, 0.0)
+        graded_scores(mean, width, REACH, bend, resolution) for mean in (shift, 0.0)
     )
     none = np.zeros_like(rel_law[0]), np.zeros_like(oth_law[0])
     return (
@@ -135,15 +128,12 @@ def _graded_factors(
 ) -> Factors:
     """Return one-token factors on nodes that follow the step of ``e^{−tφ}`` as ``t`` changes."""
     shift = m_k * (task.gaussian_shift or 0.0)
-    bend = -float(activation.bias or 0.0)
 
     def factors(u: FloatArray) -> list[TokenFactors]:
-        # where φ is exponential the step sits at log φ = −u; elsewhere φ bends at minus the bias
-        follow = {"everywhere": -u, "left": -np.maximum(u, 0.0)}
-        centre = bend + follow.get(activation.exponential, np.zeros_like(u))
+        centre = step_centres(activation, u)
         found = []
         for mean in (shift, 0.0):
-            scores, law = _graded_nodes(mean, width, centre, resolution)
+            scores, law = graded_scores(mean, width, REACH, centre, resolution)
             log_phi = activation.log_phi(scores)
             log_phi[log_phi < least] = -np.inf
             found.append(graded_factors(u, log_phi, law))
