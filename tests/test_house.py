@@ -105,7 +105,13 @@ def test_the_first_pages_show_a_picture_and_how_to_use_the_environment():
 def test_make_help_lists_every_target():
     rules = (ROOT / "Makefile").read_text(encoding="utf-8")
     targets = re.search(r"^\.PHONY: (.*)$", rules, re.M).group(1).split()
-    done = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ["make", "--no-print-directory", "help"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert [line.split()[0] for line in done.stdout.splitlines()] == targets
 
 
