@@ -24,8 +24,7 @@ TITLE = "Theory against training over the ridges, spiked-SLR, signal 2, length 3
 CAPTION = (
     "Test risk by theory (squares) and by training (discs inside them), replicon, and training "
     "minus theory over the ridges of keys and values. The two agree but where the theory warns "
-    "(hatched): at weak ridges of the keys, where the prox of softmax jumps. A ring marks a "
-    "difference that chance would give once in 400."
+    "(hatched), at weak ridges. A ring marks a difference that chance would give once in 400."
 )
 SIGNAL, LENGTH, ALPHA = 2.0, 3, 2.0
 ACTIVATIONS = ("softmax", "linear")
