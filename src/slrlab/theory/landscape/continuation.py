@@ -242,7 +242,7 @@ class Curve:
             found = self.correct(last, part)
             return last if found is None else self.step(found[0], last.tangent)
 
-        way = brentq(lambda part: measure(at(part)), 0.0, length, xtol=1e-9, rtol=1e-12)
+        way = brentq(lambda part: measure(at(part)), 0.0, length, xtol=1e-7, rtol=1e-10)
         return at(way), way
 
 
@@ -284,11 +284,12 @@ def trace(
         last, way, lost = then, step, min(curve.margins(then).values()) <= 0.0
         if lost:
             last, way = curve.locate(here, step, lambda s: min(curve.margins(s).values()))
-        beyond = ahead * float(last.y[-1] - bound)
-        if beyond > -_CLOSE:
-            if beyond > _CLOSE:
+        if ahead * float(last.y[-1] - bound) > -_CLOSE:
+            at = _between(plane_at(bound), here.y, last.y, bound)
+            if at is None:
                 last, _ = curve.locate(here, way, lambda s: ahead * float(s.y[-1] - bound))
-            return [*points, _at_bound(plane_at(bound), last.y, bound)], End.RANGE
+                at = np.append(last.y[:-1], bound)
+            return [*points, at], End.RANGE
         points.append(last.y)
         if lost:
             margins = curve.margins(last)
@@ -298,9 +299,11 @@ def trace(
     return points, End.LOST
 
 
-def _at_bound(plane: Plane, y: FloatArray, bound: float) -> FloatArray:
-    """Return a point at a signal exactly; near a fold a small step off the curve is left."""
-    settled = plane.settle(y[:-1])
-    if settled is None or np.linalg.norm(settled - y[:-1]) > 1e-4:
-        settled = y[:-1]
-    return np.append(settled, bound)
+def _between(plane: Plane, a: FloatArray, b: FloatArray, bound: float) -> FloatArray | None:
+    """Return the point at a signal between two points of a curve, if it is close to their chord."""
+    guess = a + (bound - a[-1]) / (b[-1] - a[-1]) * (b - a)
+    found = plane.settle(guess[:-1])
+    reach = 0.1 * float(np.linalg.norm(b - a)) + 1e-6
+    if found is None or np.linalg.norm(found - guess[:-1]) > reach:
+        return None
+    return np.append(found, bound)
