@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 TITLE = "Matched and mismatched minima of the risk against the signal, length 10"
 CAPTION = (
     "Risk at the matched minimum (full lines) and at mismatched ones (dashed) against the signal. "
-    "Mismatched minima lie far above and exist above a signal only; a ring marks where one ends. "
+    "Mismatched minima lie above and need a signal of some size; a ring marks where one ends. "
     "Erf has a second one at small signals; that of linear attention is reached only as the keys "
     "grow without bound (crosses)."
 )

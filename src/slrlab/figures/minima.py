@@ -42,12 +42,13 @@ LENGTHS = {
 ANCHORS = {"toy": 2, "quick": 4, "full": 13}
 POINTS = {"toy": 4, "quick": 13, "full": 31}  # of a curve of curvatures
 RANGE = {"toy": (0.5, 2.0), "quick": (0.1, 100.0), "full": (0.1, 100.0)}
+LONGEST = 30.0  # keys of softplus grow a hundredfold, and so do the costs
 _FLAT = 1e-9  # curvatures below are lost in the differences that they are computed by
 _ENDS = {
     "fold": ("|", "ends: meets a saddle"),
     "plane": ("D", "ends: keys leave the plane"),
     "limit": ("x", "ends: no fall to infinity"),
-    "infinity": (">", "goes on with $|k|>100$"),
+    "infinity": (">", f"goes on with $|k|>{LONGEST:g}$"),
 }
 
 
@@ -78,7 +79,7 @@ def _rows(setting: tuple[str, int, str]) -> list[dict[str, Any]]:
     task = make_task("spiked", signal=SIGNAL, length=length)
     how: dict[str, Any] = {"signals": RANGE[profile], "anchors": ANCHORS[profile]}
     # where only the ends are shown a coarser rule is exact enough
-    how["resolution"] = 1.0 if length == LENGTH else 0.8
+    how |= {"longest": LONGEST, "resolution": 1.0 if length == LENGTH else 0.8}
     branches = minimum_branches(task, activation, **how)
     rows = [_extent(activation, length, number, b) for number, b in enumerate(branches)]
     if length != LENGTH:

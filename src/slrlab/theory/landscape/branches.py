@@ -156,14 +156,14 @@ def _continued(
 
 
 def planes_of(
-    task: Task, activation: Activation | str, resolution: float
+    task: Task, activation: Activation | str, resolution: float, longest: float = FAR
 ) -> Callable[[float], Plane]:
     """Return what gives the plane of ``k*`` and ``v*`` at the logarithm of a signal."""
     chosen = checked(task, activation, 1.0).without_idle_bias()
 
     def plane_at(logarithm: float) -> Plane:
         here = replace(task, signal=math.exp(logarithm))
-        return Plane(make_landscape(here, chosen, resolution=resolution), chosen.bias)
+        return Plane(make_landscape(here, chosen, resolution=resolution), chosen.bias, longest)
 
     return plane_at
 

@@ -28,7 +28,6 @@ _TURN = 0.97  # cosine of the largest turn of the tangent in one step
 _SWEEPS = 8  # of the corrector
 _CLOSE = 1e-8  # last correction of a point that counts as solved
 _DIFFERENCE = 1e-4  # step of derivatives in the logarithm of the signal
-_ENDLESS = math.log(FAR)  # of m_kv beyond which the keys are said to grow without bound
 _SIZES = (1.0, 2.0, 4.0)  # of m_kv where a search starts
 _RARE = (0.5, 1.0)  # bias there, in units of the largest of the scores of so many tokens
 
@@ -55,11 +54,13 @@ class Plane:
     """One landscape over keys with ``m_kv > 0`` in the plane, at the best values.
 
     Coordinates are ``m_kk/m_kv``, ``log m_kv`` and, if the bias is free (``fixed`` is None),
-    ``bias/m_kv``: keys of all sizes are then equally well resolved.
+    ``bias/m_kv``: keys of all sizes are then equally well resolved. Keys with ``m_kv`` beyond
+    ``longest`` are said to grow without bound.
     """
 
     landscape: Landscape
     fixed: float | None
+    longest: float = FAR
 
     def point(self, k: FloatArray, bias: float) -> FloatArray:
         """Return the coordinates of keys; those of the mirror image if ``m_kv < 0``."""
@@ -73,7 +74,7 @@ class Plane:
 
     def keys(self, x: FloatArray) -> tuple[FloatArray, float]:
         """Return keys and bias of a point."""
-        size = math.exp(min(float(x[1]), 2.0 * _ENDLESS))
+        size = math.exp(min(float(x[1]), 2.0 * math.log(FAR)))
         bias = size * float(x[2]) if self.fixed is None else self.fixed
         return np.array([size * x[0], size, 0.0, 0.0]), bias
 
@@ -103,7 +104,7 @@ class Plane:
             End.FOLD: float(np.linalg.eigvalsh(second)[0]),
             End.PLANE: float(k[1] * slope.k[2]) / _DIFFERENCE,
             End.KIND: min(1.0 - float(x[0]) ** 2, float(v[0])),
-            End.INFINITY: _ENDLESS - float(x[1]),
+            End.INFINITY: math.log(self.longest) - float(x[1]),
         }
 
     def place(self, x: FloatArray, status: Status = Status.CONVERGED) -> Place:
@@ -133,7 +134,7 @@ class Plane:
         from scipy.optimize import minimize
 
         def leave(y: FloatArray) -> None:
-            if abs(y[0]) > 1.5 or not -4.0 < y[1] < _ENDLESS:
+            if abs(y[0]) > 1.5 or not -4.0 < y[1] < math.log(self.longest):
                 raise StopIteration
 
         found = minimize(  # type: ignore[call-overload]  # the stubs do not know every callback
@@ -145,7 +146,7 @@ class Plane:
             callback=leave,
             options={"gtol": 1e-7, "initial_trust_radius": 0.2, "max_trust_radius": 1.0},
         )
-        if found.x[1] > _ENDLESS:
+        if found.x[1] > math.log(self.longest):
             return self.place(found.x, Status.BOUNDARY) if abs(found.x[0]) < 1.0 else None
         end = self.settle(found.x)
         if end is None or min(self.margins(end, self.hessian(end)).values()) <= 0.0:
@@ -162,11 +163,13 @@ class Plane:
         if self.fixed is None:
             shares += [-share * math.sqrt(2.0 * math.log(max(length, 2.0))) for share in _RARE]
         found: list[Place] = []
-        for size in _SIZES:
-            for share in shares:
+        for share in shares:
+            for size in _SIZES:
                 place = self.descend(np.array([0.0, math.log(size), share])[: self.size])
                 if place is not None and not any(self.same(place, other) for other in found):
                     found.append(place)
+                if place is not None and place.status is Status.BOUNDARY:
+                    break  # so do longer keys
         return sorted(found, key=lambda place: (place.status is Status.BOUNDARY, place.risk))
 
     def same(self, a: Place, b: Place) -> bool:
@@ -239,7 +242,7 @@ class Curve:
             found = self.correct(last, part)
             return last if found is None else self.step(found[0], last.tangent)
 
-        way = brentq(lambda part: measure(at(part)), 0.0, length, xtol=1e-9, rtol=1e-12)
+        way = brentq(lambda part: measure(at(part)), 0.0, length, xtol=1e-7, rtol=1e-10)
         return at(way), way
 
 
@@ -281,11 +284,12 @@ def trace(
         last, way, lost = then, step, min(curve.margins(then).values()) <= 0.0
         if lost:
             last, way = curve.locate(here, step, lambda s: min(curve.margins(s).values()))
-        beyond = ahead * float(last.y[-1] - bound)
-        if beyond > -_CLOSE:
-            if beyond > _CLOSE:
+        if ahead * float(last.y[-1] - bound) > -_CLOSE:
+            at = _between(plane_at(bound), here.y, last.y, bound)
+            if at is None:
                 last, _ = curve.locate(here, way, lambda s: ahead * float(s.y[-1] - bound))
-            return [*points, _at_bound(plane_at(bound), last.y, bound)], End.RANGE
+                at = np.append(last.y[:-1], bound)
+            return [*points, at], End.RANGE
         points.append(last.y)
         if lost:
             margins = curve.margins(last)
@@ -295,9 +299,11 @@ def trace(
     return points, End.LOST
 
 
-def _at_bound(plane: Plane, y: FloatArray, bound: float) -> FloatArray:
-    """Return a point at a signal exactly; near a fold a small step off the curve is left."""
-    settled = plane.settle(y[:-1])
-    if settled is None or np.linalg.norm(settled - y[:-1]) > 1e-4:
-        settled = y[:-1]
-    return np.append(settled, bound)
+def _between(plane: Plane, a: FloatArray, b: FloatArray, bound: float) -> FloatArray | None:
+    """Return the point at a signal between two points of a curve, if it is close to their chord."""
+    guess = a + (bound - a[-1]) / (b[-1] - a[-1]) * (b - a)
+    found = plane.settle(guess[:-1])
+    reach = 0.1 * float(np.linalg.norm(b - a)) + 1e-6
+    if found is None or np.linalg.norm(found - guess[:-1]) > reach:
+        return None
+    return np.append(found, bound)

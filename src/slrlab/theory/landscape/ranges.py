@@ -23,7 +23,7 @@ from slrlab.model.lengths import FloatArray, LengthLaw
 from slrlab.model.tasks import Task
 from slrlab.theory.landscape.branches import limit_at_infinity, planes_of
 from slrlab.theory.landscape.continuation import STEP, End, Plane, trace
-from slrlab.theory.landscape.minima import Place
+from slrlab.theory.landscape.minima import FAR, Place
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -92,6 +92,7 @@ def minimum_branches(
     signals: tuple[float, float] = (0.1, 100.0),
     anchors: int = 4,
     step: float = STEP,
+    longest: float = FAR,
     resolution: float = 1.0,
 ) -> list[MinimumBranch]:
     r"""Return the mismatched minima in a range of signals, each from end to end.
@@ -111,6 +112,8 @@ def minimum_branches(
         Number of signals at which minima are searched for, at least 2, even in the logarithm.
     step
         Longest step along a branch; steps become shorter where it bends.
+    longest
+        Length ``m_kv`` of keys up to which a branch is followed; long keys cost more.
     resolution
         Of the quadrature.
 
@@ -132,7 +135,7 @@ def minimum_branches(
         raise ValueError(f"signals must be two increasing numbers, got {signals!r}")
     count = _checks.integer(anchors, "anchors", low=2)
     _checks.positive(step, "step")
-    planes = planes_of(task, activation, resolution)
+    planes = planes_of(task, activation, resolution, _checks.positive(longest, "longest"))
     bounds = math.log(low), math.log(high)
     if not planes(bounds[0]).landscape.smooth:
         raise ValueError(f"activation must be smooth to be followed, got {activation}")
