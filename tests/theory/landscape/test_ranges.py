@@ -16,7 +16,7 @@ def test_ends_do_not_depend_on_the_steps():
     coarse, fine = (minimum_branches(task, "erf", step=step, **given) for step in (0.6, 0.04))
     assert ends(coarse) == [(0.15, 0.1587, "range", "fold"), (0.2425, 0.5, "fold", "range")]
     for a, b in zip(coarse, fine, strict=True):
-        assert a.signals.size < b.signals.size
+        assert a.signals.size <= b.signals.size
         assert a.low == pytest.approx(b.low, rel=1e-5)
         assert a.high == pytest.approx(b.high, rel=1e-5)
         assert a.risk[[0, -1]] == pytest.approx(b.risk[[0, -1]], abs=1e-6)
