@@ -40,19 +40,19 @@ RANGE = (0.5, 100.0)
 SAMPLES = {
     "toy": (4.0, 16.0),
     "quick": ALPHAS,
-    "full": tuple(float(f"{alpha:.4g}") for alpha in np.geomspace(*RANGE, 12)),
+    "full": tuple(float(f"{alpha:.4g}") for alpha in np.geomspace(*RANGE, 8)),
 }
 MOST_AT_INFINITY = {"toy": 16.0, "quick": 16.0, "full": 100.0}  # alpha at an infinite signal
 BAYES_POINTS = {"toy": 4, "quick": 16, "full": 60}  # a third of them where it is sampled
-TOLERANCE = {"toy": 1e-2, "quick": SHARED_TOLERANCE, "full": 1e-3}
+TOLERANCE = {"toy": 1e-2, "quick": SHARED_TOLERANCE, "full": 2e-3}
 SIZE = {"toy": 60, "quick": 700, "full": 10_000}  # √(ND); the paper has 10⁴
-SEEDS = {"toy": 2, "quick": 4, "full": 4}
+SEEDS = {"toy": 2, "quick": 4, "full": 3}
 # ridges that training chooses from, in units of the theory's best; by trainings of a smaller size,
 # on data of their own, so that the choice does not favour the risk that is shown
 KEY_FACTORS = {"toy": (1.0,), "quick": (0.1, 0.3, 1.0, 3.0), "full": (0.03, 0.1, 0.3, 1.0, 3.0)}
 VALUE_FACTORS = {"toy": (1.0,), "quick": (0.5, 1.0, 2.0), "full": (0.25, 0.5, 1.0, 2.0, 4.0)}
-PILOT_SIZE = {"toy": 40, "quick": 300, "full": 2000}
-PILOT_SEEDS = {"toy": 2, "quick": 2, "full": 4}
+PILOT_SIZE = {"toy": 40, "quick": 300, "full": 1000}
+PILOT_SEEDS = {"toy": 2, "quick": 2, "full": 2}
 
 _LEAST_RIDGE = 1e-3  # from which a theory's ridge of 0 is varied
 _PLAIN_RIDGES = (0.3, 0.5)  # where no theory was found

@@ -73,8 +73,7 @@ def table_item(name: str) -> str:
 
 def caption(name: str) -> str:
     """Return two or three sentences on a figure: what is drawn, and what to see."""
-    module = figure_module(name)
-    return str(getattr(module, "CAPTION", (module.__doc__ or "").strip().split("\n")[0]))
+    return str(figure_module(name).CAPTION)
 
 
 def render(contents: Contents) -> str:

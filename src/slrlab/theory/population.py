@@ -130,10 +130,13 @@ def minimal_risk(
     m_k, found = search.m_k, search.activation
     moments, error, status = _refined(partial(_moments_at, task, found, (m_k, 0.0)), tolerance)
     order = (m_k, moments.best_value_scale, 0.0, 0.0)
-    if status is Status.CONVERGED and search.status is not Status.CONVERGED:
+    gap = task.noise**2 + moments.best_risk - bayes.risk
+    unfinished = search.status is Status.BOUNDARY and status is Status.SAMPLED
+    if unfinished or (status is Status.CONVERGED and search.status is not Status.CONVERGED):
         beyond = search.remaining * moments.best_risk * moments.target**2 / moments.energy
-        gap = task.noise**2 + moments.best_risk - bayes.risk
-        status, error = search.status, error + min(gap, beyond)
+        status, error = search.status, error + max(0.0, min(gap, beyond))
+    if status is Status.SAMPLED:  # a sample below the Bayes risk is off by the difference or more
+        error = max(error, -gap)
     result = _result(task, found, bayes, order, moments, moments.best_risk, error, status)
     return result.require() if strict else result
 

@@ -55,7 +55,10 @@ def best_keys(task: Task, activation: Activation) -> KeySearch:
     def objective(m_k: float, bias: float | None, level: float) -> float:
         shaped = _shaped(activation, bias)
         level = _SAMPLED if sampled else level
-        found = attention_moments(task, shaped, m_k, resolution=level, check=False)
+        try:
+            found = attention_moments(task, shaped, m_k, resolution=level, check=False)
+        except ValueError:  # more tokens get weight than can be sampled
+            return math.inf
         if not (found.spread >= 0.0 and found.target != 0.0):
             return math.inf
         if found.spread == 0.0:
@@ -68,16 +71,18 @@ def best_keys(task: Task, activation: Activation) -> KeySearch:
     starts, lossless = _valleys(task, activation, objective)
     if lossless:
         return KeySearch(starts[0][0], _shaped(activation, starts[0][1]), Status.CONVERGED)
-    largest, widest, shift = _largest(task), _widest(task), task.gaussian_shift or 0.0
+    largest, widest = _largest(task), _widest(task)
     if starts[0][0] >= largest and _still_falls(objective, starts[0]):
         return _edge(activation, starts[0], objective)
-    descents = [_descend(objective, start, shift, widest, _DESCENT, 1e-3) for start in starts]
+    descents = [_descend(task, objective, start, _DESCENT, 1e-3) for start in starts]
     m_k, bias, found = min(descents, key=lambda triple: triple[2].value)
     # a sampled risk has kinks, and steep keys make a flat valley: nothing to polish
     if not sampled and m_k < _FLAT:
-        m_k, bias, found = _descend(objective, (m_k, bias), shift, widest, _POLISH, 1e-7)
+        m_k, bias, found = _descend(task, objective, (m_k, bias), _POLISH, 1e-7)
     shaped = _shaped(activation, bias)
-    if m_k > largest or abs(bias or 0.0) >= 0.95 * widest:
+    if sampled and math.isinf(objective(m_k / 1.5 or 0.125, bias, _SCAN)):
+        return KeySearch(m_k, shaped, Status.BOUNDARY, remaining=math.inf)
+    if m_k >= largest or abs(bias or 0.0) >= 0.95 * widest:
         return KeySearch(m_k, shaped, Status.BOUNDARY)
     return KeySearch(m_k, shaped, Status.CONVERGED if found.settled else Status.INACCURATE)
 
@@ -154,18 +159,14 @@ def _valleys(task: Task, activation: Activation, objective: Objective) -> tuple[
 
 
 def _descend(
-    objective: Objective,
-    start: Start,
-    shift: float,
-    widest: float,
-    level: float,
-    tolerance: float,
+    task: Task, objective: Objective, start: Start, level: float, tolerance: float
 ) -> tuple[float, float | None, Minimum]:
     """Run Newton's method on ``asinh(m_k/unit)``, ``unit`` the size of ``m_k`` itself.
 
     A free bias is measured from halfway between relevant and other tokens, ``−m_k·shift/2``.
     """
     m_k, bias = start
+    largest, widest, shift = _largest(task), _widest(task), task.gaussian_shift or 0.0
     unit = abs(m_k) or 0.05
     free = bias is not None
 
@@ -174,10 +175,10 @@ def _descend(
         return scale, float(point[1]) - 0.5 * scale * shift if free else None
 
     def function(point: FloatArray) -> float:
-        if abs(point[0]) > 20.0:
+        found = place(point) if abs(point[0]) < 20.0 else (math.inf, None)
+        if abs(found[0]) > 1.2 * largest or abs(found[1] or 0.0) > widest:
             return math.inf
-        found = place(point)
-        return math.inf if abs(found[1] or 0.0) > widest else objective(*found, level)
+        return objective(*found, level)
 
     middle = [] if bias is None else [bias + 0.5 * m_k * shift]
     found = newton_minimum(

@@ -1,7 +1,8 @@
 """Moments of projection activations (sparsemax, entmax) by randomised quasi-Monte Carlo.
 
 Their threshold couples all tokens, so no product of one-token factors is available; results carry
-a standard error from independent replicates instead of a quadrature error.
+a standard error from independent replicates instead of a quadrature error. Of long sequences only
+the largest scores are drawn, from their exact law: the others get no weight.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import math
 from functools import lru_cache
 
 import numpy as np
+from scipy import special
 
 from slrlab.model.activations import Projection
 from slrlab.model.lengths import FloatArray
@@ -20,7 +22,9 @@ from slrlab.theory.moments.types import AttentionMoments
 
 _REPLICATES = 8
 _ENTRIES = 1 << 17  # normals per replicate at resolution 1
-_LONGEST = 4096
+_FEWEST = 4  # logarithm of the fewest sequences per replicate
+_LONGEST = 4096  # tokens drawn of a sequence
+_TOP = 512  # tokens drawn of a longer one
 
 
 def projection_moments(
@@ -31,26 +35,53 @@ def projection_moments(
     Raises
     ------
     ValueError
-        If a sequence is too long to be sampled.
+        If more tokens of a long sequence get weight than are drawn.
     """
-    if task.length.longest > _LONGEST:
-        raise ValueError(
-            f"length must be at most {_LONGEST} for {activation.name}, which is sampled, "
-            f"got {task.length}"
-        )
-    sums = np.zeros((2, _REPLICATES))
+    if m_k == 0.0 and R_k == 0.0:  # equal weights
+        mean = sum(p / n for n, p in zip(task.length.lengths, task.length.probabilities, strict=True))
+        return AttentionMoments(mean, 1.0 - mean, mean * (1.0 - mean), sampled_error=1e-16)
+    sums, fewest, certain = np.zeros((2, _REPLICATES)), math.inf, False
     for length, weight in zip(task.length.lengths, task.length.probabilities, strict=True):
-        entries = max(_ENTRIES * resolution * math.sqrt(weight), 64.0 * length)
-        size = max(6, math.ceil(math.log2(entries / length)))
-        keys, place, noise = _scores(task, length, size, R_k > 0.0)
-        sigma = activation.weights(m_k * keys + math.sqrt(R_k) * noise)
+        drawn = min(length, _drawn(length))
+        entries = _ENTRIES * resolution * math.sqrt(weight)
+        size = max(_FEWEST, math.ceil(math.log2(entries / drawn)))
+        scores, place, ordered = _token_scores(task, (length, size), m_k, R_k)
+        sigma = activation.weights(scores)
+        # a search by few samples keeps away from the edge of what many can tell
+        last = drawn - 1 if resolution >= 1.0 else drawn // 2
+        if drawn < length and not (ordered and (sigma[..., last] == 0.0).all()):
+            raise ValueError(
+                f"length must be at most {_LONGEST} for {activation.name} at m_k {m_k:.4g} and "
+                f"R_k {R_k:.4g}, where more tokens get weight than can be drawn, got {task.length}"
+            )
         sums[0] += weight * (sigma * place).sum(axis=-1).mean(axis=-1)
         sums[1] += weight * (sigma**2).sum(axis=-1).mean(axis=-1)
+        fewest = min(fewest, _REPLICATES * 2.0**size)
+        certain = certain or bool((sigma == 1.0).any())
     target, energy = (float(value) for value in sums.mean(axis=1))
     ratios = sums[0] ** 2 / sums[1]
     error = float(ratios.std(ddof=1)) / math.sqrt(_REPLICATES)
     spread = max(energy - target**2, 0.0)
+    if certain and min(spread, target) < 30.0 / fewest:
+        error += 3.0 / fewest  # few of the rare events that matter are in the sample, or none
     return AttentionMoments(target, 1.0 - target, spread, sampled_error=max(error, 1e-16))
+
+
+def _drawn(length: int) -> int:
+    return length if length <= _LONGEST else _TOP
+
+
+def _token_scores(
+    task: Task, size: tuple[int, int], m_k: float, R_k: float
+) -> tuple[FloatArray, FloatArray, bool]:
+    """Return scores, the law of the place, and whether the last score drawn is the smallest."""
+    if task.gaussian_shift is not None:  # scores are Gaussian: one normal for each token
+        keys, place, _ = _scores(task, *size, False)
+        scores = math.hypot(m_k, math.sqrt(R_k)) * keys
+        scores[..., 0] += m_k * task.gaussian_shift
+        return scores, place, True
+    keys, place, noise = _scores(task, *size, R_k > 0.0)
+    return m_k * keys + math.sqrt(R_k) * noise, place, m_k > 0.0 and R_k == 0.0
 
 
 @lru_cache(maxsize=8)
@@ -59,23 +90,54 @@ def _scores(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return key scores ``(replicate, sample, token)``, the law of the place, and extra normals.
 
-    The same draw serves every ``m_k``: the sampled risk is then a smooth function of it.
+    The same draw serves every ``m_k``: the sampled risk is then a smooth function of it. The last
+    token of a long sequence is its smallest score that is drawn.
     """
-    dimension = length * (2 if noisy else 1)
+    drawn = _drawn(length)
+    dimension = drawn * (2 if noisy else 1)
     draws = np.stack(list(normal_replicates(dimension, log2_size, _REPLICATES)))
-    keys, noise = draws[..., :length].copy(), draws[..., length:] if noisy else np.zeros(1)
+    keys, noise = draws[..., :drawn].copy(), draws[..., drawn:] if noisy else np.zeros(1)
+    tilted = isinstance(task, TiltedTask)
+    if drawn < length:
+        first = 1 if tilted else 0
+        keys[..., first:] = _largest(keys[..., first:], length - first)
     if isinstance(task, TiltedTask):
         keys[..., 0] = _relevant(task, keys[..., 0])
-        place = np.zeros(length)
+        place = np.zeros(drawn)
         place[0] = 1.0
         return keys, place, noise
-    return keys, task.posterior(keys), noise
+    place = task.posterior(keys)
+    if drawn < length and not math.isinf(task.signal):
+        place *= _share(task, keys, length - drawn)
+    return keys, place, noise
+
+
+def _largest(normals: FloatArray, count: int) -> FloatArray:
+    """Return the largest of ``count`` normals in descending order, from independent normals.
+
+    ``−log`` of the order statistics of uniforms are sums of exponentials (Rényi).
+    """
+    exponential = -special.log_ndtr(normals)
+    spacing = exponential / (count - np.arange(normals.shape[-1], dtype=float))
+    return np.asarray(-special.ndtri(-np.expm1(-np.cumsum(spacing, axis=-1))))
+
+
+def _share(task: Task, keys: FloatArray, rest: int) -> FloatArray:
+    """Return the chance that the place is among the scores drawn, the others at their mean."""
+    x = np.linspace(-9.3, 0.0, 400)
+    scores = keys[..., -1:] + x  # a token below the smallest score drawn
+    law = np.exp(-(scores**2) / 2.0)
+    law /= law.sum(axis=-1, keepdims=True)
+    top = task.log_posterior(keys[..., :1])
+    inside = np.exp(task.log_posterior(keys) - top).sum(axis=-1, keepdims=True)
+    outside = rest * (law * np.exp(task.log_posterior(scores) - top)).sum(axis=-1, keepdims=True)
+    return np.asarray(inside / (inside + outside))
 
 
 def _relevant(task: TiltedTask, normals: FloatArray) -> FloatArray:
     """Map standard normals to the relevant token's law through both distribution functions."""
-    from scipy import special
-
+    if task.gaussian_shift is not None:
+        return normals  # the shift comes with the keys
     x, relevant, _ = tilted_nodes(task, 200.0, 1.0)
     below = np.cumsum(relevant) - 0.5 * relevant
     return np.interp(special.ndtr(normals), below / relevant.sum(), x)
