@@ -230,7 +230,6 @@ def _sides(
 ) -> tuple[Estimate, Estimate]:
     is_risk = name in ("order_risk", "test_risk")
     value = theory.test_risk if is_risk else getattr(theory, name)
-    # the error of the training loss is not estimated; that of the test risk stands in for it
-    error = theory.errors.get(name, theory.test_risk_error)
+    error = theory.test_risk_error if is_risk else theory.errors[name]
     exact = Estimate(value, error, BLOCKS - 1.0)
     return risk if name == "order_risk" else simulation.estimate(name), exact

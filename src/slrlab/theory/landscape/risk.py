@@ -28,6 +28,8 @@ from slrlab.theory.population import checked
 SIZE = 4  # dimension of the effective problem
 Point: TypeAlias = FullOrderParameters | Sequence[Sequence[float] | FloatArray]
 _LEVELS = (0.8, 1.0, 1.35, 1.9)
+_MOST_TILT = 1e4  # signal beyond which rounding hides the risk
+_MOST_SELECTION = 100.0  # and beyond which a point takes gigabytes; an infinite one does not
 
 
 @dataclass(frozen=True)
@@ -231,10 +233,15 @@ def make_landscape(
     Raises
     ------
     ValueError
-        If the signal is infinite and shifts the relevant token: its score is then not finite.
+        If the signal is so large that rounding (or, for a selection, the grid) leaves no risk.
     """
-    if isinstance(task, TiltedTask) and math.isinf(task.signal):
-        raise ValueError(f"signal must be finite for a flow of task {task.name}, got inf")
+    tilted = isinstance(task, TiltedTask)
+    most = _MOST_TILT if tilted else _MOST_SELECTION
+    if task.signal > most and (tilted or math.isfinite(task.signal)):
+        raise ValueError(
+            f"signal must be at most {most:g} for the landscape of task {task.name}, "
+            f"got {task.signal:g}"
+        )
     if isinstance(activation, Projection):
         from slrlab.theory.landscape.sampled import SampledLandscape
 

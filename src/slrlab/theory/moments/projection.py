@@ -38,7 +38,9 @@ def projection_moments(
         If more tokens of a long sequence get weight than are drawn.
     """
     if m_k == 0.0 and R_k == 0.0:  # equal weights
-        mean = sum(p / n for n, p in zip(task.length.lengths, task.length.probabilities, strict=True))
+        mean = sum(
+            p / n for n, p in zip(task.length.lengths, task.length.probabilities, strict=True)
+        )
         return AttentionMoments(mean, 1.0 - mean, mean * (1.0 - mean), sampled_error=1e-16)
     sums, fewest, certain = np.zeros((2, _REPLICATES)), math.inf, False
     for length, weight in zip(task.length.lengths, task.length.probabilities, strict=True):

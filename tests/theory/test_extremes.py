@@ -1,0 +1,86 @@
+"""Every finite signal, lengths up to 10¹⁵ and random ones, label noise: an answer, in order."""
+
+import math
+import tracemalloc
+from itertools import product
+
+import numpy as np
+import pytest
+
+from slrlab import OrderParameters, bayes_risk, make_task, minimal_risk, risk_at
+from slrlab._result import Status
+
+ACTIVATIONS = ("softmax", "linear", "erf", "softplus", "sparsemax")
+SIGNALS = (0.0, 1e-6, 0.1, 3.0, 30.0, 1e3, 1e5, 1e12, 1e300)
+LENGTHS = (1, 2, 10, 1000, 10**6, 10**10, 10**15, "2,7,10000")
+NOISES = (0.0, 0.5)
+GRID = [*product(("spiked", "max"), SIGNALS, LENGTHS, NOISES, ACTIVATIONS)]
+ANSWERS = {Status.CONVERGED, Status.LIMIT, Status.SAMPLED, Status.BOUNDARY, Status.INACCURATE}
+
+
+def _check(name, signal, length, noise, activation):
+    task = make_task(name, signal=signal, length=length, noise=noise)
+    found = minimal_risk(task, activation)
+    assert found.status in ANSWERS
+    assert math.isfinite(found.risk)
+    assert found.error >= 0.0
+    slack = found.error + 1e-13
+    assert bayes_risk(task).risk - slack <= found.risk <= 1.0 + noise**2 + slack
+    return found
+
+
+@pytest.mark.parametrize("setting", GRID[::37], ids=str)
+def test_extreme_settings_have_an_answer_between_bayes_and_trivial(setting):
+    _check(*setting)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize("name", ["spiked", "max"])
+def test_the_whole_grid_has_answers_between_bayes_and_trivial(name, activation):
+    for setting in GRID:
+        if (setting[0], setting[-1]) == (name, activation):
+            _check(*setting)
+
+
+@pytest.mark.parametrize("name", ["spiked", "max"])
+def test_bayes_risk_falls_with_the_signal_and_grows_with_the_length(name):
+    lengths = [length for length in LENGTHS if isinstance(length, int)]
+    found = [
+        [bayes_risk(make_task(name, signal=nu, length=length)) for length in lengths]
+        for nu in SIGNALS
+    ]
+    risks, errors = (
+        np.array([[getattr(one, key) for one in row] for row in found]) for key in ("risk", "error")
+    )
+    assert errors.max() < 1e-8
+    assert (np.diff(risks, axis=0) <= 1e-13 + errors[1:] + errors[:-1]).all()
+    assert (np.diff(risks, axis=1) >= -1e-13 - errors[:, 1:] - errors[:, :-1]).all()
+
+
+@pytest.mark.parametrize("length", [2, 1000, 10**15])
+def test_steep_selections_miss_the_second_largest_score_by_a_law_of_the_signal(length):
+    # the risk is about E[1/(1+e^{ν gap})] of the two largest scores, whose gap is uniform near 0
+    near, far = (bayes_risk(make_task("max", signal=nu, length=length)).risk for nu in (1e8, 1e12))
+    assert near * 1e8 == pytest.approx(far * 1e12, rel=1e-6)
+
+
+def test_extreme_settings_take_less_than_200_megabytes_beside_the_libraries():
+    tracemalloc.start()
+    try:
+        for name, signal, length in product(["spiked", "max"], [1e4, 1e300], [1000, 10**15]):
+            task = make_task(name, signal=signal, length=length)
+            for activation in ("softmax", "softplus"):
+                minimal_risk(task, activation)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 200e6
+
+
+def test_projections_refuse_keys_for_which_too_many_tokens_get_weight():
+    task = make_task("spiked", signal=3.0, length=10**6)
+    with pytest.raises(
+        ValueError, match=r"length must be at most 4096 for sparsemax at m_k 0\.001"
+    ):
+        risk_at(task, "sparsemax", OrderParameters(m_k=0.001, m_v=1.0))
