@@ -113,7 +113,7 @@ def test_a_film(capsys, tmp_path):
         (["--tolerance", "-1"], "tolerance must be a finite number > 0, got -1.0"),
         (["--sgd-rate", "0"], "sgd-rate must be a finite number > 0, got 0.0"),
         (["--sgd-rate", "fast"], "sgd-rate must be a finite number > 0, got fast"),
-        (["--signal", "inf"], "signal must be finite"),
+        (["--signal", "inf"], "signal must be at most 10000"),
         (["--animate", "film.mp4"], "animate must be a file name ending in .gif, got film.mp4"),
     ],
 )
