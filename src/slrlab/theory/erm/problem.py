@@ -22,6 +22,7 @@ from slrlab.theory.erm.overlaps import Conjugates, Overlaps
 from slrlab.theory.moments import attention_moments
 
 _DIFFERENCE = 0.1  # wide enough to average over the jumps of a small sample
+_DIGITS = 0.75  # resolution of the risk: six digits, sampling leaves fewer
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,8 @@ class Problem:
     def risk(self, overlaps: Overlaps) -> float:
         """Return the test risk, by the quadrature of the population theory."""
         fixed = self.activation.with_bias(overlaps.bias) if self.trains_bias else self.activation
-        moments = attention_moments(self.task, fixed, overlaps.m_k, overlaps.R_k, check=False)
+        keys = (overlaps.m_k, overlaps.R_k)
+        moments = attention_moments(self.task, fixed, *keys, resolution=_DIGITS, check=False)
         return self.task.noise**2 + moments.risk(overlaps.m_v, overlaps.R_v)
 
     def risk_slope(self, x: FloatArray) -> FloatArray:

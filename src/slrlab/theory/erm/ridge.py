@@ -286,9 +286,10 @@ def _raised(solver: Solver, now: Solution) -> tuple[Solution, float]:
     for _ in range(_MOST_RAISES):
         means = now.problem.channel(now.fields, global_prox=True).means(now.overlaps)
         gap = jump_warning(means, now.problem.alpha, now.overlaps).trace_gap
-        if gap <= (_MARGIN * MOST_GAP if uncertain else MOST_GAP):
+        if gap <= _MARGIN * MOST_GAP:
             break
-        ridge_k = max(now.problem.ridge_k or 0.0, 1e-4) * _RAISE
+        factor = float(np.clip(gap / MOST_GAP, _RAISE, 2.0))  # shorter steps near the edge
+        ridge_k = max(now.problem.ridge_k or 0.0, 1e-4) * factor
         problem = replace(now.problem, ridge_k=ridge_k)
         raised = solver.solve(problem, now.overlaps, _FINAL_SIZE)
         uncertain = abs(problem.risk(raised.overlaps) - problem.risk(now.overlaps))

@@ -273,14 +273,17 @@ class Solver:
                 response = problem.response(channel, solution.found.point)
             result = measure(solution, name, branches, tolerance, response)
             missing = _missing(result, tolerance, allowance)
-            if result.status in (Status.UNSTABLE, Status.NOT_CONVERGED) and size > FINE:
-                largest = min(largest, FINE + 2)  # digits of a number nobody should trust
-            if missing <= 1.0 or size >= largest or not solution.usable:
+            if result.status in (Status.UNSTABLE, Status.NOT_CONVERGED):
+                largest = min(largest, FINE)  # what is not trusted needs no more digits
+            # near the threshold a small sample may call stable what is not, or the reverse
+            doubtful = size < FINE and 0.5 * MOST_GAP < result.trace_gap < 2.0 * MOST_GAP
+            accurate = missing <= 1.0 and not doubtful
+            if accurate or size >= largest or not solution.usable:
                 return replace(self._bracket(solution, result, size), steps=steps)
             start = solution.overlaps
             # the error of scrambled Sobol points falls a little faster than 1/√size
-            growth = math.ceil(1.2 * math.log2(missing)) if math.isfinite(missing) else 2
-            size = min(largest, size + max(1, growth))
+            growth = math.ceil(1.2 * math.log2(missing)) if 0.0 < missing < math.inf else 2
+            size = min(largest, size + max(FINE - size if doubtful else 1, growth))
 
     def _bracket(self, solution: Solution, result: ErmTheory, log2_size: int) -> ErmTheory:
         """Return the result with the interval solved for, where jumps matter to the first order."""
