@@ -8,7 +8,7 @@ import numpy as np
 
 from slrlab.experiments.flows import FlowComparison, compare_descent, compare_sgd
 from slrlab.experiments.parallel import Report, parallel_map
-from slrlab.figures.style import house_style
+from slrlab.figures.style import house_style, shared_legend
 from slrlab.model.tasks import make_task
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 TITLE = "Order parameters under descent in D dimensions against the flow in four"
 CAPTION = (
     "Every overlap along descent in many dimensions (markers) and along the flow in four (lines), "
-    "from one start off the manifold M; columns are tasks, attentions and ways to train. Markers "
+    "from one start off the manifold M; rows are tasks, attentions and ways to train. Markers "
     "lie on the lines: the flow predicts training at every time. Online SGD at a finite rate "
     "follows the flow with noise and leaves the one without (dotted)."
 )
@@ -47,7 +47,7 @@ _CURVES = (
 
 
 class Case(NamedTuple):
-    """A column: which task and attention, and how it is trained."""
+    """A row: which task and attention, and how it is trained."""
 
     task: str
     activation: str
@@ -109,37 +109,28 @@ def _run(case: Case, dim: int, time: float) -> FlowComparison:
 
 
 def draw(frame: pd.DataFrame) -> Figure:
-    """Draw one column for each setting: the flow as lines, descent as markers."""
+    """Draw one row for each setting: the flow as lines, descent as markers."""
     import matplotlib.pyplot as plt
 
     keys = ["method", "task", "activation", "rate"]
     groups = [part for _, part in frame.groupby(keys, sort=False)]
     with house_style():
         figure, axes = plt.subplots(
-            2,
             len(groups),
-            figsize=(1.2 + 2.6 * len(groups), 5.6),
-            sharex="col",
+            2,
+            figsize=(5.6, 0.9 + 1.75 * len(groups)),
+            sharex=True,
             squeeze=False,
             layout="constrained",
         )
-        for column, part in enumerate(groups):
+        for row, part in zip(axes, groups, strict=True):
             quiet = _without_noise(part, groups)
-            for panel, curves in zip(axes[:, column], _CURVES, strict=True):
+            for panel, curves in zip(row, _CURVES, strict=True):
                 _panel(panel, part, quiet, curves)
-            axes[0, column].set_title(_title(part.iloc[0]))
-            axes[1, column].set_xlabel("time")
-        axes[0, 0].set_ylabel("overlap with a teacher")
-        axes[1, 0].set_ylabel("overlap of keys and values")
-        for row, panel in enumerate(axes[:, -1]):
-            panel.legend(
-                *axes[row, 0].get_legend_handles_labels(),
-                loc="center left",
-                bbox_to_anchor=(1.0, 0.5),
-                title="lines: the flow\nmarkers: descent\ndotted: the flow\nwithout noise"
-                if row == 0
-                else None,
-            )
+            row[0].set_title(_title(part.iloc[0]), loc="left")
+        for panel, label in zip(axes[-1], ("with a teacher", "of keys and values"), strict=True):
+            panel.set_xlabel(f"time (overlaps {label})")
+        shared_legend(figure, axes.flat, ncols=7)
         return figure
 
 
@@ -158,7 +149,7 @@ def _title(row: pd.Series[Any]) -> str:
     how = "descent" if row["method"] == "descent" else f"online SGD, rate {row['rate']:g}"
     where = f"$\\nu={row['signal']:g}$, $L={row['length']}$, $D={row['dim']}$"
     runs = "" if row["method"] == "descent" else f", {SEEDS} runs"
-    return f"{row['activation']} on {row['task']}-SLR\n{how}{runs}\n{where}"
+    return f"{row['activation']} on {row['task']}-SLR, {how}{runs}, {where}"
 
 
 def _panel(
