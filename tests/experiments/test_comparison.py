@@ -49,8 +49,7 @@ def test_weak_ridges_part_theory_and_simulation():
     assert not found.theory.stable
     # whether the jumpy iteration also stalls depends on rounding
     assert found.status in (Status.UNSTABLE, Status.NOT_CONVERGED)
-    assert abs(found.z["order_risk"]) > 3.0
-    assert found.family_p < 0.01
+    assert found.gaps["order_risk"].value < -0.1
     assert theory.test_risk_low < found.order_risk.value < theory.test_risk_high
 
 
