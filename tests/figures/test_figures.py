@@ -297,7 +297,7 @@ def _check_simulated(out):
     assert (passing["q_v"] - passing["q_v_se"]).abs().max() < 0.3
     for name in ("3", "6", "7", "agreement", "amp", "descent", "validity"):
         drawn = figure_module(name).draw(pd.read_csv(out / f"figure-{name}.csv"))
-        panels = [axes for axes in drawn.axes if axes.get_title()]
+        panels = [axes for axes in drawn.axes if axes.get_title() or axes.get_title(loc="left")]
         assert panels
         assert any(axes.get_xlabel() for axes in drawn.axes)
         assert drawn.legends or any(axes.get_legend() for axes in panels)
