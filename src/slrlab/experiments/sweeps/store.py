@@ -92,7 +92,11 @@ class Store:
         with self._guarded("open"):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._base = sqlite3.connect(self.path, timeout=60.0, isolation_level=None)
-            self._prepare()
+            try:
+                self._prepare()
+            except BaseException:
+                self._base.close()
+                raise
         self._spare: ExitStack | None = None
         _OPEN.add(self.owner)
 
