@@ -114,6 +114,22 @@ def single_threaded_children() -> Iterator[None]:
                 os.environ[name] = value
 
 
+@contextmanager
+def interrupts_blocked() -> Iterator[None]:
+    """Hold interrupts back in this thread, and for good in the processes that it starts.
+
+    A worker that is still importing would end in a traceback; the one who started it answers.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def follow_parent(parent: int) -> None:
     """Let a worker end with the process that started it, even one that was killed.
 
@@ -224,7 +240,7 @@ def _start_pool() -> ProcessPoolExecutor:
     pool = ProcessPoolExecutor(
         1, mp_context=context, initializer=follow_parent, initargs=(os.getpid(),)
     )
-    with single_threaded_children():
+    with single_threaded_children(), interrupts_blocked():
         pool.submit(os.getpid)  # starts the worker: what it inherits must not last
     return pool
 
