@@ -262,7 +262,7 @@ def local_cluster(**options):
     waits = {f"distributed.comm.timeouts.{kind}": f"{PATIENCE}s" for kind in ("connect", "tcp")}
     with (
         dask.config.set(waits),
-        LocalCluster(host="127.0.0.1", dashboard_address=None, **options) as cluster,
+        LocalCluster(host="127.0.0.1", dashboard_address="127.0.0.1:0", **options) as cluster,
     ):
         yield cluster
 
