@@ -9,6 +9,7 @@ import pytest
 
 from slrlab import OrderParameters, bayes_risk, make_task, minimal_risk, risk_at
 from slrlab._result import Status
+from slrlab.theory.moments import projection
 
 ACTIVATIONS = ("softmax", "linear", "erf", "softplus", "sparsemax")
 SIGNALS = (0.0, 1e-6, 0.1, 3.0, 30.0, 1e3, 1e5, 1e12, 1e300)
@@ -84,3 +85,16 @@ def test_projections_refuse_keys_for_which_too_many_tokens_get_weight():
         ValueError, match=r"length must be at most 4096 for sparsemax at m_k 0\.001"
     ):
         risk_at(task, "sparsemax", OrderParameters(m_k=0.001, m_v=1.0))
+
+
+@pytest.mark.parametrize(("name", "signal"), [("spiked", 12.0), ("max", 3.0), ("max", math.inf)])
+def test_the_largest_scores_alone_give_the_risk_of_all(name, signal, monkeypatch):
+    task = make_task(name, signal=signal, length=3000)
+    order = OrderParameters(m_k=1.5, m_v=0.7)
+    whole = risk_at(task, "sparsemax", order)
+    monkeypatch.setattr(projection, "_LONGEST", 1000)
+    projection._scores.cache_clear()
+    few = risk_at(task, "sparsemax", order)
+    projection._scores.cache_clear()
+    assert few.error < 0.01
+    assert abs(few.risk - whole.risk) < 4.0 * math.hypot(few.error, whole.error)

@@ -44,7 +44,7 @@ def projection_moments(
         return AttentionMoments(mean, 1.0 - mean, mean * (1.0 - mean), sampled_error=1e-16)
     sums, fewest, certain = np.zeros((2, _REPLICATES)), math.inf, False
     for length, weight in zip(task.length.lengths, task.length.probabilities, strict=True):
-        drawn = min(length, _drawn(length))
+        drawn = _drawn(length)
         entries = _ENTRIES * resolution * math.sqrt(weight)
         size = max(_FEWEST, math.ceil(math.log2(entries / drawn)))
         scores, place, ordered = _token_scores(task, (length, size), m_k, R_k)
