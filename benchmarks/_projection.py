@@ -10,8 +10,8 @@ from numba import njit, prange
 
 from _training import GOAL, LENGTH, SOFTMAX, Run, lbfgs
 from slrlab import Dataset, Weights
-from slrlab.model.lengths import FloatArray
-from slrlab.simulation.objective import Objective
+from slrlab._types import FloatArray
+from slrlab.simulation.training.objective import Objective
 
 
 @njit(cache=True, parallel=True, fastmath=True)

@@ -9,7 +9,7 @@ import numpy as np
 
 from _training import GOAL, LENGTH, Run, lbfgs
 from slrlab import Dataset, Weights
-from slrlab.model.lengths import FloatArray
+from slrlab._types import FloatArray
 
 
 class Torch:

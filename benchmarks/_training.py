@@ -9,9 +9,9 @@ import numpy as np
 from scipy.optimize import minimize
 
 from slrlab import Dataset, Weights, make_activation
-from slrlab.model.lengths import FloatArray
-from slrlab.simulation.objective import Objective
-from slrlab.simulation.training import TOLERANCE, train
+from slrlab._types import FloatArray
+from slrlab.simulation.training.objective import Objective
+from slrlab.simulation.training.optimiser import TOLERANCE, train
 
 LENGTH = 3
 GOAL = TOLERANCE["float32"]

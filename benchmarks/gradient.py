@@ -19,8 +19,8 @@ import numpy.typing as npt
 
 from _timing import best_of
 from slrlab import SpikedSLR, draw_dataset, make_activation
-from slrlab.simulation.dataset import Dataset
-from slrlab.simulation.objective import Objective
+from slrlab.simulation.data.dataset import Dataset
+from slrlab.simulation.training.objective import Objective
 
 Gradient = npt.NDArray[np.floating]
 Pass = Callable[[], tuple[float, Gradient]]

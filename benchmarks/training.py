@@ -21,7 +21,7 @@ import numpy as np
 from _timing import best_of
 from _training import LENGTH, SOFTMAX, Function, Run, describe, joint
 from slrlab import Dataset, SpikedSLR, Weights, draw_dataset
-from slrlab.simulation.objective import Objective
+from slrlab.simulation.training.objective import Objective
 
 
 def drawn(dim: int, alpha: float) -> tuple[Dataset, Weights]:

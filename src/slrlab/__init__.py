@@ -37,15 +37,15 @@ from slrlab.model.tasks import (
     make_task,
     register_task,
 )
-from slrlab.simulation.amp import AmpRun, AmpSimulation, run_amp
-from slrlab.simulation.dataset import Dataset, Teacher, draw_dataset
-from slrlab.simulation.descent import gradient_descent
-from slrlab.simulation.erm import ErmRun, ErmSimulation, simulate_erm
-from slrlab.simulation.estimator import SingleLocationAttention
-from slrlab.simulation.objective import Weights
-from slrlab.simulation.scaler import SequenceScaler
-from slrlab.simulation.stochastic import online_sgd, sgd
-from slrlab.simulation.trajectory import Trajectory
+from slrlab.simulation.data.dataset import Dataset, Teacher, draw_dataset
+from slrlab.simulation.descent.full_batch import gradient_descent
+from slrlab.simulation.descent.stochastic import online_sgd, sgd
+from slrlab.simulation.descent.trajectory import Trajectory
+from slrlab.simulation.estimator.attention import SingleLocationAttention
+from slrlab.simulation.estimator.scaler import SequenceScaler
+from slrlab.simulation.message_passing.amp import AmpRun, AmpSimulation, run_amp
+from slrlab.simulation.training.erm import ErmRun, ErmSimulation, simulate_erm
+from slrlab.simulation.training.objective import Weights
 from slrlab.theory.bayes_optimal import (
     AmpStateEvolution,
     BayesOptimal,
@@ -54,7 +54,6 @@ from slrlab.theory.bayes_optimal import (
     bayes_optimal,
     bayes_thresholds,
 )
-from slrlab.theory.bayes_risk import BayesRisk, bayes_risk
 from slrlab.theory.erm import (
     ErmBranch,
     ErmTheory,
@@ -83,7 +82,8 @@ from slrlab.theory.landscape import (
     sgd_flow,
     tabulate,
 )
-from slrlab.theory.population import (
+from slrlab.theory.population.bayes_risk import BayesRisk, bayes_risk
+from slrlab.theory.population.minimal import (
     PopulationRisk,
     RiskProfile,
     minimal_risk,

@@ -9,19 +9,14 @@ from __future__ import annotations
 import dataclasses
 import html
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from slrlab._errors import ComputationError
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-Report: TypeAlias = Callable[[int, int, str], None]
-"""Called as ``report(done, total, label)`` while a computation runs."""
 
 
 class Status(StrEnum):

@@ -7,7 +7,7 @@ import pytest
 
 from slrlab import MaxSLR, SpikedSLR, Weights, online_sgd, sgd_flow
 from slrlab._result import Estimate, Status
-from slrlab.simulation.dataset import Teacher
+from slrlab.simulation.data.dataset import Teacher
 
 K, V = np.array([0.3, 0.1, 0.4, 0.1]), np.array([0.1, 0.3, -0.2, 0.4])
 DIM, SEEDS, TIME, STOPS = 500, 8, 1.0, 6

@@ -422,7 +422,7 @@ def test_two_sweeps_share_the_memory(tmp_path):
 
 
 def test_a_simulation_too_large_for_now_is_no_result(tmp_path, monkeypatch):
-    from slrlab.simulation import dataset
+    from slrlab.simulation.data import dataset
 
     settings = {"ridge_k": 1.0, "ridge_v": 1.0, "alpha": 2.0, "dim": 40, "test_samples": 50}
     sweep, path = Sweep("simulate", settings=settings), tmp_path / "store.sqlite"

@@ -1,7 +1,7 @@
 from numba.core.dispatcher import Dispatcher
 
 from slrlab.experiments.warm_up import compile_kernels
-from slrlab.simulation import gradient_kernel
+from slrlab.simulation.training import gradient_kernel
 from slrlab.theory.erm import prox_kernel
 
 

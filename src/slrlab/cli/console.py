@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from slrlab._result import Report as Report
+from slrlab._types import Report
 
 if TYPE_CHECKING:
     from rich.progress import Progress

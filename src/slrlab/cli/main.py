@@ -97,7 +97,7 @@ def population(
     Example: slrlab population --task max --signal inf --length 1,2,3 --activation erf
     """
     from slrlab.model.order_parameters import OrderParameters
-    from slrlab.theory.population import best_value, minimal_risk, risk_at
+    from slrlab.theory.population.minimal import best_value, minimal_risk, risk_at
 
     chosen_task = read_task(task, signal, length, noise)
     chosen = read_activation(activation, bias)

@@ -125,7 +125,7 @@ def simulate(
     if compare:
         _compare(chosen_task, chosen, given, as_json)
         return
-    from slrlab.simulation.erm import simulate_erm
+    from slrlab.simulation.training.erm import simulate_erm
 
     with progress("training") as report:
         result = simulate_erm(chosen_task, chosen, report=report, **given)

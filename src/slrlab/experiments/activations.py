@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from slrlab import _checks
 from slrlab._plot import BAYES, axes_of, log_scale, mark_of, mark_statuses
-from slrlab._result import Estimate, Report, Result, Status, plain
+from slrlab._result import Estimate, Result, Status, plain
+from slrlab._types import Report
 from slrlab.experiments.parallel import parallel_map
 from slrlab.model.activations import ACTIVATIONS, Activation, make_activation
 from slrlab.model.tasks import Task
 from slrlab.theory.bayes_optimal import BayesOptimal, bayes_optimal
-from slrlab.theory.bayes_risk import BayesRisk, bayes_risk
 from slrlab.theory.erm import ErmTheory, erm_theory, optimal_ridge
-from slrlab.theory.population import PopulationRisk, minimal_risk
+from slrlab.theory.population.bayes_risk import BayesRisk, bayes_risk
+from slrlab.theory.population.minimal import PopulationRisk, minimal_risk
 
 if TYPE_CHECKING:
     import pandas as pd

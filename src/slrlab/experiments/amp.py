@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 from slrlab._plot import axes_of, draw_quantities
 from slrlab._result import Estimate, Result, Status
-from slrlab.experiments.parallel import Report
+from slrlab._types import Report
 from slrlab.experiments.student import difference, family_p, p_value
 from slrlab.model.lengths import LengthLaw
 from slrlab.model.tasks import Task
-from slrlab.simulation.amp import AmpSimulation, run_amp
+from slrlab.simulation.message_passing.amp import AmpSimulation, run_amp
 from slrlab.theory.bayes_optimal import AmpStateEvolution, amp_state_evolution
 from slrlab.theory.bayes_optimal.trajectory import SEEDS
 

@@ -20,10 +20,10 @@ from slrlab.experiments.student import difference, family_p, interval, normal_sc
 from slrlab.model.activations import Activation, make_activation
 from slrlab.model.lengths import LengthLaw
 from slrlab.model.tasks import Task, make_task
-from slrlab.simulation.erm import ErmRun, ErmSimulation, simulate_erm
+from slrlab.simulation.training.erm import ErmRun, ErmSimulation, simulate_erm
 from slrlab.theory.erm import ErmBranch, ErmTheory, erm_theory
 from slrlab.theory.erm.fields import BLOCKS
-from slrlab.theory.population import risk_at
+from slrlab.theory.population.minimal import risk_at
 
 if TYPE_CHECKING:
     import pandas as pd

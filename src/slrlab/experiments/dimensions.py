@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from slrlab import _checks
 from slrlab._plot import axes_of, draw_quantities
-from slrlab._result import Estimate, Report, Result, Status, plain
+from slrlab._result import Estimate, Result, Status, plain
+from slrlab._types import Report
 from slrlab.experiments.amp import COMPARED, AmpComparison, compare_amp
 from slrlab.experiments.comparison import Comparison, compare_erm
 from slrlab.experiments.student import (
@@ -26,7 +27,7 @@ from slrlab.experiments.student import (
 )
 from slrlab.model.activations import Activation
 from slrlab.model.tasks import Task
-from slrlab.simulation.erm import samples_of
+from slrlab.simulation.training.erm import samples_of
 
 if TYPE_CHECKING:
     import pandas as pd

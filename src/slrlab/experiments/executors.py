@@ -23,7 +23,7 @@ from multiprocessing import get_context
 from typing import Any, Protocol
 
 from slrlab._errors import ClusterError
-from slrlab.simulation.machine import cores
+from slrlab._machine import cores
 
 _THREADS = (
     "OMP_NUM_THREADS",

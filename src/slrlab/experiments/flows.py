@@ -2,7 +2,7 @@ r"""Descent in ``R^D`` beside the flow of its order parameters, at the same time
 
 The flow is that of the population risk, so descent must meet fresh sequences all the way: on a
 fixed set of ``N`` it would go to the minimum of their mean loss, which is another place at any
-finite ``N/D``. Time is that of `slrlab.simulation.descent`.
+finite ``N/D``. Time is that of `slrlab.simulation.descent.full_batch`.
 """
 
 from __future__ import annotations
@@ -18,19 +18,18 @@ import numpy as np
 from slrlab import _checks
 from slrlab._plot import axes_of, draw_quantities
 from slrlab._result import Result, Status, plain
-from slrlab.experiments.parallel import Report
+from slrlab._types import FloatArray, Report
 from slrlab.model.activations import Activation
-from slrlab.model.lengths import FloatArray
 from slrlab.model.tasks import Task
-from slrlab.simulation.dataset import Teacher
-from slrlab.simulation.objective import Weights
-from slrlab.simulation.stochastic import online_sgd
-from slrlab.simulation.trajectory import Trajectory
+from slrlab.simulation.data.dataset import Teacher
+from slrlab.simulation.descent.stochastic import online_sgd
+from slrlab.simulation.descent.trajectory import Trajectory
+from slrlab.simulation.training.objective import Weights
 from slrlab.theory.landscape.flow import gradient_flow
 from slrlab.theory.landscape.path import OVERLAPS, Flow, start_vectors
 from slrlab.theory.landscape.risk import Landscape, Point, start_bias
 from slrlab.theory.landscape.stochastic import sgd_flow
-from slrlab.theory.population import checked
+from slrlab.theory.population.minimal import checked
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,10 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from slrlab.experiments.parallel import Report, parallel_map
+from slrlab._types import Report
+from slrlab.experiments.parallel import parallel_map
 from slrlab.model.tasks import Task, make_task
 from slrlab.theory.erm import ErmTheory, optimal_ridge
-from slrlab.theory.population import minimal_risk
+from slrlab.theory.population.minimal import minimal_risk
 
 TASKS = (("spiked", 1.0), ("spiked", 2.0), ("spiked", 5.0), ("max", 3.0), ("max", math.inf))
 ACTIVATIONS = ("softmax", "linear")

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeVar, cast
 
-from slrlab._result import Report as Report
+from slrlab._machine import allowed_memory, cores
+from slrlab._types import Report
 from slrlab.experiments.executors import InProcess, Processes
 from slrlab.experiments.memo import remembered
 from slrlab.experiments.pool import Share, SharedPool
-from slrlab.simulation.machine import allowed_memory, cores
 
 Item = TypeVar("Item")
 Value = TypeVar("Value")

@@ -15,8 +15,8 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from slrlab._errors import ClusterError
+from slrlab._machine import allowed_memory
 from slrlab.experiments.executors import Finished, Processes
-from slrlab.simulation.machine import allowed_memory
 
 _SOON, _LATER = 0.05, 0.5  # seconds between looks, with and without an idle worker
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from slrlab._result import Status
+from slrlab._types import Report
 from slrlab.experiments.encoding import storable
-from slrlab.experiments.parallel import Report, parallel_map
+from slrlab.experiments.parallel import parallel_map
 from slrlab.model.lengths import LengthLaw
-from slrlab.theory.rates import RateFit, elementwise_rate, linear_rate, softmax_rate
+from slrlab.theory.population.rates import RateFit, elementwise_rate, linear_rate, softmax_rate
 
 storable(Status, LengthLaw, RateFit)
 LAWS = ("2", "10", "1,2,3")

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slrlab._types import FloatArray
 from slrlab.model.activations import make_activation
-from slrlab.model.lengths import FloatArray
 from slrlab.model.order_parameters import FullOrderParameters
 from slrlab.model.tasks import Task
 from slrlab.theory.landscape.branches import minimum_from
@@ -16,7 +16,7 @@ from slrlab.theory.landscape.minima import kind_of
 from slrlab.theory.landscape.path import start_vectors
 from slrlab.theory.landscape.risk import overlaps_of
 from slrlab.theory.landscape.table import tabulate
-from slrlab.theory.population import PopulationRisk, minimal_risk
+from slrlab.theory.population.minimal import PopulationRisk, minimal_risk
 
 _ACCURACY = 1e-4  # of the table: risks to about 1e-5
 _SPREAD = 1.5  # beyond the longest key of a small start, before it turns to k*

@@ -11,8 +11,8 @@ from typing import Any
 from slrlab.experiments.flows import compare_descent, compare_sgd
 from slrlab.model.lengths import LengthLaw
 from slrlab.model.tasks import SpikedSLR
-from slrlab.simulation.amp import run_amp
-from slrlab.simulation.erm import simulate_erm
+from slrlab.simulation.message_passing.amp import run_amp
+from slrlab.simulation.training.erm import simulate_erm
 from slrlab.theory.erm import erm_theory
 
 

@@ -13,8 +13,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from slrlab import _checks
+from slrlab._types import Report
 from slrlab.experiments.memo import remember
-from slrlab.experiments.parallel import Report
 
 if TYPE_CHECKING:
     import pandas as pd

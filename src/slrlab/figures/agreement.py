@@ -9,9 +9,10 @@ import numpy as np
 from scipy import special
 
 from slrlab._result import Estimate
+from slrlab._types import Report
 from slrlab.experiments.comparison import QUANTITIES, STANDARD, Setting, compare_erm
 from slrlab.experiments.dimensions import gap_limit
-from slrlab.experiments.parallel import Report, parallel_map
+from slrlab.experiments.parallel import parallel_map
 from slrlab.experiments.student import normal_score, p_value
 from slrlab.figures.points import data_seed
 from slrlab.figures.style import house_style

@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slrlab import _checks
-from slrlab._result import Report as Report
 from slrlab._result import Status
+from slrlab._types import FloatArray, Report
 from slrlab.figures.style import house_style
 from slrlab.model.activations import make_activation
-from slrlab.model.lengths import FloatArray
 from slrlab.model.tasks import make_task
 from slrlab.theory.landscape.minima import Minimum
 from slrlab.theory.landscape.path import Flow

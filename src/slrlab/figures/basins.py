@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slrlab.experiments.parallel import Report, parallel_map
+from slrlab._types import FloatArray, Report
+from slrlab.experiments.parallel import parallel_map
 from slrlab.figures.style import END_COLORS, house_style
-from slrlab.model.lengths import FloatArray
 from slrlab.model.tasks import make_task
 from slrlab.theory.landscape.ensemble import FlowEnsemble, flow_ensemble
 from slrlab.theory.landscape.minima import Kind

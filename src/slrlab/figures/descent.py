@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from slrlab._types import Report
 from slrlab.experiments.flows import FlowComparison, compare_descent, compare_sgd
-from slrlab.experiments.parallel import Report, parallel_map
+from slrlab.experiments.parallel import parallel_map
 from slrlab.figures.style import house_style, shared_legend
 from slrlab.model.tasks import make_task
 

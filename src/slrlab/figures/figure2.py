@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slrlab.experiments.parallel import Report, parallel_map
+from slrlab._types import Report
+from slrlab.experiments.parallel import parallel_map
 from slrlab.figures.points import minimal_risk_row
 from slrlab.figures.style import BAYES, MARKS, house_style, mark_statuses, shared_legend
 

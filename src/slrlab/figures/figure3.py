@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from slrlab._types import Report
 from slrlab.experiments.comparison import Setting
 from slrlab.experiments.learning_curve import (
     ACTIVATIONS,
@@ -19,7 +20,7 @@ from slrlab.experiments.learning_curve import (
     curve_task,
 )
 from slrlab.experiments.learning_curve import TOLERANCE as SHARED_TOLERANCE
-from slrlab.experiments.parallel import Report, parallel_map
+from slrlab.experiments.parallel import parallel_map
 from slrlab.figures.points import simulated_rows
 from slrlab.figures.style import FINE_STATUSES, MARKS, house_style, mark_statuses, shared_legend
 from slrlab.theory.bayes_optimal import bayes_optimal, bayes_thresholds

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slrlab.experiments.parallel import Report, parallel_map
+from slrlab._types import Report
+from slrlab.experiments.parallel import parallel_map
 from slrlab.experiments.small_starts import ENDS, INFINITY, small_starts
 from slrlab.figures.style import END_COLORS, MARKS, house_style, shared_legend
 from slrlab.model.tasks import make_task

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slrlab.experiments.parallel import Report, parallel_map
+from slrlab._types import Report
+from slrlab.experiments.parallel import parallel_map
 from slrlab.figures.style import house_style, mark_statuses, shared_legend
 from slrlab.model.tasks import make_task
 from slrlab.theory.bayes_optimal import bayes_optimal, bayes_thresholds
-from slrlab.theory.bayes_risk import bayes_risk
+from slrlab.theory.population.bayes_risk import bayes_risk
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,12 +6,13 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from slrlab._result import Estimate
+from slrlab._types import Report
 from slrlab.experiments.amp import compare_amp
-from slrlab.experiments.parallel import Report, parallel_map
+from slrlab.experiments.parallel import parallel_map
 from slrlab.experiments.student import family_p, half_width
 from slrlab.figures.style import house_style
 from slrlab.model.tasks import make_task
-from slrlab.simulation.erm import training_bytes
+from slrlab.simulation.training.erm import training_bytes
 
 if TYPE_CHECKING:
     import pandas as pd

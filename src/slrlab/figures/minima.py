@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slrlab.experiments.parallel import Report, parallel_map
+from slrlab._types import Report
+from slrlab.experiments.parallel import parallel_map
 from slrlab.figures.style import MARKS, house_style, mark_statuses, shared_legend
 from slrlab.model.activations import make_activation
 from slrlab.model.tasks import make_task

@@ -6,11 +6,12 @@ import zlib
 from collections.abc import Sequence
 from typing import Any
 
+from slrlab._types import Report
 from slrlab.experiments.comparison import Setting, order_risk
-from slrlab.experiments.parallel import Report, parallel_map
+from slrlab.experiments.parallel import parallel_map
 from slrlab.model.tasks import make_task
-from slrlab.simulation.erm import simulate_erm, training_bytes
-from slrlab.theory.population import minimal_risk
+from slrlab.simulation.training.erm import simulate_erm, training_bytes
+from slrlab.theory.population.minimal import minimal_risk
 
 _KEPT = ("risk", "bayes_risk", "m_k", "m_v", "bias", "error", "status")
 _TRAINED = ("m_k", "m_v", "q_k", "q_v", "train_mse", "iterations")

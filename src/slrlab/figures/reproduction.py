@@ -16,15 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from slrlab import _checks
+from slrlab._types import Report
 from slrlab.experiments.claims import run_claims
 from slrlab.experiments.memo import remember
-from slrlab.experiments.parallel import (
-    Report,
-    default_workers,
-    parallel_map,
-    set_rank,
-    shared_workers,
-)
+from slrlab.experiments.parallel import default_workers, parallel_map, set_rank, shared_workers
 from slrlab.experiments.warm_up import compile_kernels
 from slrlab.figures import FIGURES, PROFILES, TABLES, compute_figure, draw_figure, make_table
 from slrlab.figures.report import CLAIMS_ITEM, Contents, figure_item, render, table_item

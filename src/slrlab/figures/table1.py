@@ -12,17 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slrlab.experiments.parallel import Report, parallel_map
+from slrlab._types import Report
+from slrlab.experiments.parallel import parallel_map
 from slrlab.experiments.rates import LAWS, LENGTHS, rate_fits
 from slrlab.model.activations import make_activation
 from slrlab.model.lengths import LengthLaw
 from slrlab.model.order_parameters import OrderParameters
 from slrlab.model.tasks import MaxSLR, SpikedSLR, Task
-from slrlab.simulation.monte_carlo import finite_dimension_risk
-from slrlab.theory.bayes_risk import bayes_risk
-from slrlab.theory.closed_forms import best_elementwise_risk, linear_risk
+from slrlab.simulation.data.monte_carlo import finite_dimension_risk
 from slrlab.theory.moments.selected import selected_score_mean
-from slrlab.theory.population import PopulationRisk, minimal_risk
+from slrlab.theory.population.bayes_risk import bayes_risk
+from slrlab.theory.population.closed_forms import best_elementwise_risk, linear_risk
+from slrlab.theory.population.minimal import PopulationRisk, minimal_risk
 
 if TYPE_CHECKING:
     import pandas as pd

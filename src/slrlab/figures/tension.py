@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slrlab.experiments.parallel import Report, parallel_map
+from slrlab._types import FloatArray, Report
+from slrlab.experiments.parallel import parallel_map
 from slrlab.experiments.small_starts import small_starts
 from slrlab.figures.style import MARKS, house_style, mark_statuses, shared_legend
-from slrlab.model.lengths import FloatArray
 from slrlab.model.tasks import Task, make_task
 from slrlab.theory.landscape.branches import minimum_from
 from slrlab.theory.landscape.flow import gradient_flow
 from slrlab.theory.landscape.path import Flow
-from slrlab.theory.population import PopulationRisk, minimal_risk
+from slrlab.theory.population.minimal import PopulationRisk, minimal_risk
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from slrlab._types import Report
 from slrlab.experiments.comparison import Setting
-from slrlab.experiments.parallel import Report, parallel_map
+from slrlab.experiments.parallel import parallel_map
 from slrlab.figures.points import simulated_rows
 from slrlab.figures.style import MARKS, house_style, mark_statuses, shared_legend
 from slrlab.model.tasks import make_task

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slrlab._types import FloatArray
 from slrlab.model import activations
 from slrlab.model.activations import Activation, Elementwise, Normalised, Projection
-from slrlab.model.lengths import FloatArray
 
 ELEMENTWISE, NORMALISED, PROJECTION = range(3)
 EXPONENTIAL, LINEAR, SHIFTED_ERF, SOFTPLUS, TABULATED = range(5)

@@ -16,7 +16,7 @@ import numpy as np
 from scipy import special
 
 from slrlab import _checks
-from slrlab.model.lengths import FloatArray
+from slrlab._types import FloatArray
 
 Map = Callable[[FloatArray], FloatArray]
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from slrlab._types import FloatArray
 from slrlab.model.activations import Activation, Elementwise, Map, Normalised, ScalarMap
-from slrlab.model.lengths import FloatArray
 
 FUNCTIONS = (
     "exp",

@@ -16,8 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slrlab import _checks
-
-FloatArray: TypeAlias = npt.NDArray[np.float64]
+from slrlab._types import FloatArray
 
 ACCEPTED = (
     "a whole number >= 1 (3), a set (1,2,3), weights that sum to 1 (1:0.2,2:0.3,3:0.5), "

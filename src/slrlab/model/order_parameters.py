@@ -10,7 +10,7 @@ import numpy as np
 
 from slrlab import _checks
 from slrlab._result import plain
-from slrlab.model.lengths import FloatArray
+from slrlab._types import FloatArray
 
 
 @dataclass(frozen=True)

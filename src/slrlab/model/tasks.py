@@ -27,7 +27,8 @@ import numpy.typing as npt
 from scipy import special
 
 from slrlab import _checks
-from slrlab.model.lengths import FloatArray, LengthLaw, LengthLike
+from slrlab._types import FloatArray
+from slrlab.model.lengths import LengthLaw, LengthLike
 
 
 @dataclass(frozen=True)

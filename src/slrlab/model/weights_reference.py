@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
+from slrlab._types import FloatArray
 from slrlab.model import activation_code as codes
 from slrlab.model.activations import Projection
-from slrlab.model.lengths import FloatArray
 
 ActivationNumbers = tuple[int, int, float, float, float, float]
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slrlab.numerics.simplex import FloatArray
+from slrlab._types import FloatArray
 
 _MOST_DAMPING = 0.95
 _FARTHEST = 1e8

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from slrlab.numerics.simplex import FloatArray
+from slrlab._types import FloatArray
 
 _ORDER = 12  # nodes a panel at resolution 1
 _CORE = 4.0  # panels of one scale on either side of the centre, before they grow

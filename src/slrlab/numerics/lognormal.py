@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slrlab.numerics.simplex import FloatArray
+from slrlab._types import FloatArray
 
 _ORDER = 4  # of the Taylor formula
 _STEP = 0.02  # of the table: Taylor error about (step/2)^5, 1e-10, of alternating sign

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slrlab.numerics.simplex import FloatArray
+from slrlab._types import FloatArray
 
 
 @dataclass(frozen=True)

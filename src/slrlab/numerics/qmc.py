@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from scipy import special
 
-from slrlab.numerics.simplex import FloatArray
+from slrlab._types import FloatArray
 
 
 def normal_replicates(

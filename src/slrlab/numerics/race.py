@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
+from slrlab._types import FloatArray
 from slrlab.numerics.lognormal import LognormalTable
-from slrlab.numerics.simplex import FloatArray
 
 _TABLE_STEP = 0.004  # linear interpolation: error step²/8
 _RULE = 0.5  # step of the rule in w, in widths of the race: error below 1e-6

@@ -16,7 +16,8 @@ from typing import Protocol
 import numpy as np
 from scipy import special
 
-from slrlab.numerics.simplex import FloatArray, Generating
+from slrlab._types import FloatArray
+from slrlab.numerics.simplex import Generating
 
 _ROOT_2PI = np.sqrt(2.0 * np.pi)
 _LEGENDRE = np.polynomial.legendre.leggauss(6)

@@ -18,9 +18,9 @@ from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
-FloatArray: TypeAlias = npt.NDArray[np.float64]
+from slrlab._types import FloatArray
+
 Generating: TypeAlias = Callable[[FloatArray], tuple[FloatArray, ...]]
 
 STEP = 0.3  # in u: error e^{−π²/STEP} ~ 5e-15, the edge of the strip being π/2

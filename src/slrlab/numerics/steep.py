@@ -17,9 +17,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from slrlab._types import FloatArray
 from slrlab.numerics.graded import panels
 from slrlab.numerics.selection import SoftKernel, decay_matrices, selection_first_moments
-from slrlab.numerics.simplex import STEP, FloatArray, Generating, log_expectation
+from slrlab.numerics.simplex import STEP, Generating, log_expectation
 
 STEEP = 64.0  # slope from which Gaussian factors are smooth on the scale of the Gumbel variable
 HARD = 1e8  # ratio of slopes beyond which the steeper one is a step to rounding

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from slrlab import _checks
+from slrlab._types import Report
 from slrlab.experiments.claims.checks import Check, Claim, Verdict
 from slrlab.experiments.claims.finite_samples import FINITE_SAMPLE_CLAIMS
 from slrlab.experiments.claims.population import POPULATION_CLAIMS
-from slrlab.experiments.parallel import Report, parallel_map
+from slrlab.experiments.parallel import parallel_map
 
 __all__ = ["CLAIMS", "Check", "Claim", "Verdict", "run_claims"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from slrlab._types import Report
 from slrlab.experiments.claims.checks import Check, Claim, below
 from slrlab.experiments.learning_curve import (
     ACTIVATIONS,
@@ -11,7 +12,6 @@ from slrlab.experiments.learning_curve import (
     curve_task,
 )
 from slrlab.experiments.learning_curve import ALPHAS as CURVE_ALPHAS
-from slrlab.experiments.parallel import Report
 from slrlab.theory.bayes_optimal import bayes_optimal
 
 # among those of Figure 3, which shares its curves with this claim; with fewer samples the two are

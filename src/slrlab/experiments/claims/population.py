@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 
+from slrlab._types import Report
 from slrlab.experiments.claims.checks import Check, Claim, below, equal, sampled
-from slrlab.experiments.parallel import Report
 from slrlab.experiments.rates import rate_fits
 from slrlab.model.activations import ACTIVATIONS, Activation
 from slrlab.model.lengths import LengthLaw
 from slrlab.model.order_parameters import OrderParameters
 from slrlab.model.tasks import MaxSLR, SpikedSLR, Task
-from slrlab.simulation.monte_carlo import finite_dimension_risk, posterior_mean_risk
-from slrlab.theory.bayes_risk import bayes_risk
-from slrlab.theory.closed_forms import best_elementwise_risk, linear_risk
+from slrlab.simulation.data.monte_carlo import finite_dimension_risk, posterior_mean_risk
 from slrlab.theory.moments import attention_moments
-from slrlab.theory.population import minimal_risk, risk_at
+from slrlab.theory.population.bayes_risk import bayes_risk
+from slrlab.theory.population.closed_forms import best_elementwise_risk, linear_risk
+from slrlab.theory.population.minimal import minimal_risk, risk_at
 
 PAPER_ACTIVATIONS = ("softmax", "linear", "erf", "softplus")
 

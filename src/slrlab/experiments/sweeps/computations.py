@@ -124,14 +124,14 @@ def _defaults(function: str) -> dict[str, Any]:
 
 
 def _simulated_bytes(task: Task, settings: Settings) -> int:
-    from slrlab.simulation.erm import training_bytes
+    from slrlab.simulation.training.erm import training_bytes
 
     return training_bytes(task, settings["dim"], settings["alpha"], settings["dtype"])
 
 
 COMPUTATIONS: dict[str, Computation] = {
     "population": Computation(
-        "slrlab.theory.population:minimal_risk", "risk", "error", optional=("tolerance",)
+        "slrlab.theory.population.minimal:minimal_risk", "risk", "error", optional=("tolerance",)
     ),
     "bayes": Computation(
         "slrlab.theory.bayes_optimal:bayes_optimal",
@@ -157,7 +157,7 @@ COMPUTATIONS: dict[str, Computation] = {
         seeded=True,
     ),
     "simulate": Computation(
-        "slrlab.simulation.erm:simulate_erm",
+        "slrlab.simulation.training.erm:simulate_erm",
         "test_risk",
         "test_risk_error",
         required=("dim", "alpha", "ridge_k", "ridge_v"),

@@ -19,14 +19,14 @@ from typing import Any
 
 from slrlab import _checks
 from slrlab._errors import StoreError, TooLargeError
-from slrlab._result import Report as Report
+from slrlab._machine import allowed_memory, in_gib
 from slrlab._result import Result, Status
+from slrlab._types import Report
 from slrlab.experiments.executors import Cluster, Executor, Finished, InProcess, Processes
 from slrlab.experiments.parallel import default_workers
 from slrlab.experiments.sweeps.computations import task_of
 from slrlab.experiments.sweeps.definition import Point, Sweep
 from slrlab.experiments.sweeps.store import Heartbeat, Row, Store, now
-from slrlab.simulation.machine import allowed_memory, in_gib
 
 _AHEAD = 2  # calls kept ready for each slot
 _WAIT = 0.5  # seconds between looks at what others compute

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from slrlab.model.lengths import FloatArray
+from slrlab._types import FloatArray
 
 
 @dataclass(frozen=True)

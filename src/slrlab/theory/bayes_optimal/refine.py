@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slrlab.model.lengths import FloatArray
+from slrlab._types import FloatArray
 from slrlab.model.tasks import MaxSLR, SpikedSLR, Task
 from slrlab.theory.bayes_optimal.curve import Channel, CurvePoint
 from slrlab.theory.bayes_optimal.overlaps import ChannelMoments, HattedOverlaps

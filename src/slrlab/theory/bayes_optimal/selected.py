@@ -14,7 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
-from slrlab.model.lengths import FloatArray
+from slrlab._types import FloatArray
 from slrlab.model.tasks import MaxSLR
 from slrlab.numerics.qmc import normal_replicates
 from slrlab.numerics.race import Race, log_derivatives

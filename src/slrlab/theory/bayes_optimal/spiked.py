@@ -18,13 +18,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slrlab.model.lengths import FloatArray
+from slrlab._types import FloatArray
 from slrlab.model.tasks import SpikedSLR
 from slrlab.numerics.lognormal import LognormalTable
 from slrlab.numerics.simplex import STEP, log_expectation
 from slrlab.theory.bayes_optimal.overlaps import ChannelMoments, Overlaps
-from slrlab.theory.bayes_risk import bayes_risk
 from slrlab.theory.moments.nodes import laplace_step
+from slrlab.theory.population.bayes_risk import bayes_risk
 
 _DEPTH = 31.0  # integrands are followed down to e^{−31}
 _EDGE = 8.2  # of the label, in its standard deviations

@@ -15,7 +15,8 @@ import numpy as np
 from slrlab import _checks
 from slrlab._plot import axes_of, draw_quantities
 from slrlab._result import Result, Status
-from slrlab.model.lengths import FloatArray, LengthLaw
+from slrlab._types import FloatArray
+from slrlab.model.lengths import LengthLaw
 from slrlab.model.tasks import MaxSLR, SpikedSLR, Task
 from slrlab.theory.bayes_optimal.curve import Channel
 from slrlab.theory.bayes_optimal.optimal import place_is_known

@@ -18,9 +18,9 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from slrlab._types import FloatArray
 from slrlab.model.activation_code import ActivationCode, activation_code
 from slrlab.model.activations import Activation
-from slrlab.model.lengths import FloatArray
 from slrlab.theory.erm import codes
 from slrlab.theory.erm.fields import FieldSample
 from slrlab.theory.erm.overlaps import Conjugates, Overlaps

@@ -23,7 +23,7 @@ from slrlab.theory.erm.equations import Channel
 from slrlab.theory.erm.fields import draw_fields
 from slrlab.theory.erm.overlaps import Overlaps
 from slrlab.theory.erm.solve import checked
-from slrlab.theory.population import minimal_risk
+from slrlab.theory.population.minimal import minimal_risk
 
 _SIZE = 13
 _NO_VARIANCE = 1e-8

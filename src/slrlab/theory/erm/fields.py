@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from slrlab.model.lengths import FloatArray
+from slrlab._types import FloatArray
 from slrlab.model.tasks import Task
 from slrlab.numerics.qmc import normal_replicates
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from slrlab._result import Status
-from slrlab.model.lengths import FloatArray
+from slrlab._types import FloatArray
 from slrlab.numerics.fixed_point import FixedPoint
 from slrlab.theory.erm import codes
 from slrlab.theory.erm.equations import ChannelMeans

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slrlab.model.lengths import FloatArray
+from slrlab._types import FloatArray
 
 _SMALLEST = 1e-10  # of residuals and stiffness: below, a vector is absent or unbounded
 _LARGEST_V = 1e10

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slrlab._types import FloatArray
 from slrlab.model.activations import Activation
-from slrlab.model.lengths import FloatArray
 from slrlab.model.tasks import Task
 from slrlab.theory.erm.equations import Channel, ChannelMeans, Stiffness
 from slrlab.theory.erm.fields import FieldSample

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from slrlab._types import FloatArray
 from slrlab.model.activation_code import ELEMENTWISE
-from slrlab.model.lengths import FloatArray
 from slrlab.model.weights_reference import ActivationNumbers, CodedWeights, dot, outer
 from slrlab.theory.erm import codes
 

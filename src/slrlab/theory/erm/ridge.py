@@ -24,8 +24,8 @@ import numpy as np
 from slrlab import _checks
 from slrlab._plot import axes_of, draw_map, log_scale, mark_of, mark_statuses
 from slrlab._result import Result, Status
+from slrlab._types import FloatArray, Report
 from slrlab.model.activations import Activation
-from slrlab.model.lengths import FloatArray
 from slrlab.model.tasks import Task
 from slrlab.numerics.minimise import newton_minimum
 from slrlab.theory.erm.equations import ChannelMeans
@@ -33,7 +33,7 @@ from slrlab.theory.erm.measure import Solution, no_solution
 from slrlab.theory.erm.overlaps import Overlaps
 from slrlab.theory.erm.problem import Problem
 from slrlab.theory.erm.result import ErmTheory
-from slrlab.theory.erm.solve import Report, Solver, checked
+from slrlab.theory.erm.solve import Solver, checked
 from slrlab.theory.erm.stability import MOST_GAP, jump_warning
 
 if TYPE_CHECKING:

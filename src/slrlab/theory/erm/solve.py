@@ -16,13 +16,11 @@ from typing import cast
 import numpy as np
 
 from slrlab import _checks
-from slrlab._result import Report as Report
 from slrlab._result import Status
+from slrlab._types import FloatArray, Report
 from slrlab.model.activations import Activation
-from slrlab.model.lengths import FloatArray
 from slrlab.model.tasks import Task
 from slrlab.numerics.fixed_point import FixedPoint, fixed_point
-from slrlab.theory import population
 from slrlab.theory.erm.equations import STIFFNESSES, Stiffness
 from slrlab.theory.erm.fields import BLOCKS, FieldSample, draw_fields
 from slrlab.theory.erm.measure import Solution, branch_of, measure, no_solution
@@ -30,6 +28,7 @@ from slrlab.theory.erm.overlaps import Overlaps
 from slrlab.theory.erm.problem import Problem, Response
 from slrlab.theory.erm.result import ErmBranch, ErmTheory
 from slrlab.theory.erm.stability import MOST_GAP
+from slrlab.theory.population import minimal
 
 COARSE, FINE, FINEST = 9, 11, 17  # log2 of the size of a block
 _TOLERANCE, _JUMPY = 1e-6, 2e-5
@@ -115,7 +114,7 @@ def erm_theory(
 
 def checked(task: Task, activation: Activation | str, alpha: float, tolerance: float) -> Activation:
     """Validate what every function of trained attention takes and return the activation."""
-    chosen = population.checked(task, activation, tolerance)
+    chosen = minimal.checked(task, activation, tolerance)
     _checks.positive(alpha, "alpha")
     if math.isinf(task.signal) and task.gaussian_shift is not None:
         raise ValueError("signal must be finite for this task at finite alpha, got inf")
@@ -143,10 +142,10 @@ class Solver:
         return self._samples[log2_size]
 
     @cached_property
-    def _ideal(self) -> population.PopulationRisk:
+    def _ideal(self) -> minimal.PopulationRisk:
         """The population optimum, near which an informed start begins."""
         finite = self.task if math.isfinite(self.task.signal) else replace(self.task, signal=20.0)
-        return population.minimal_risk(finite, self.activation, tolerance=1e-6)
+        return minimal.minimal_risk(finite, self.activation, tolerance=1e-6)
 
     def starts(self, neighbour: ErmTheory | None = None) -> dict[str, Overlaps]:
         """Return where to begin: near the population optimum, knowing nothing, keys reversed."""

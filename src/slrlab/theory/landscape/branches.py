@@ -17,8 +17,8 @@ import numpy as np
 
 from slrlab import _checks
 from slrlab._result import Status
+from slrlab._types import FloatArray
 from slrlab.model.activations import Activation
-from slrlab.model.lengths import FloatArray
 from slrlab.model.tasks import Task
 from slrlab.theory.landscape.continuation import End, Plane, trace
 from slrlab.theory.landscape.minima import (
@@ -32,7 +32,7 @@ from slrlab.theory.landscape.minima import (
     minimum_at,
 )
 from slrlab.theory.landscape.risk import SIZE, Landscape, make_landscape, overlaps_of
-from slrlab.theory.population import checked, minimal_risk
+from slrlab.theory.population.minimal import checked, minimal_risk
 
 _SIZES = (2.0, 1.0, 4.0)  # of |k| at a mismatched start of a sampled risk, one after the other
 _STRAY = 0.3  # a root this far from its guess, relative to 1 + |k|, may be another minimum

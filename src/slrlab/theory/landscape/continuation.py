@@ -18,7 +18,7 @@ from enum import StrEnum
 import numpy as np
 
 from slrlab._result import Status
-from slrlab.model.lengths import FloatArray
+from slrlab._types import FloatArray
 from slrlab.theory.landscape.minima import FAR, Place, differences
 from slrlab.theory.landscape.risk import Landscape
 

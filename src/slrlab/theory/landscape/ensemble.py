@@ -18,7 +18,7 @@ import numpy as np
 from slrlab import _checks
 from slrlab._plot import END_COLORS, axes_of
 from slrlab._result import Result, Status
-from slrlab.model.lengths import FloatArray
+from slrlab._types import FloatArray
 from slrlab.numerics.second_order import Expansion
 from slrlab.theory.landscape.minima import Kind, kind_of
 from slrlab.theory.landscape.risk import SIZE, overlaps_of

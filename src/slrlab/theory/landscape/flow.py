@@ -17,12 +17,12 @@ import numpy as np
 
 from slrlab import _checks
 from slrlab._result import Status
+from slrlab._types import FloatArray, Report
 from slrlab.model.activations import Activation
-from slrlab.model.lengths import FloatArray
 from slrlab.model.tasks import Task
 from slrlab.theory.landscape.follow import Follower
 from slrlab.theory.landscape.minima import Minimum, descend, minimum_at
-from slrlab.theory.landscape.path import Flow, Report, read_times, start_vectors
+from slrlab.theory.landscape.path import Flow, read_times, start_vectors
 from slrlab.theory.landscape.risk import (
     SIZE,
     Landscape,
@@ -32,7 +32,7 @@ from slrlab.theory.landscape.risk import (
     start_bias,
 )
 from slrlab.theory.landscape.table import refuse_frozen_bias
-from slrlab.theory.population import checked
+from slrlab.theory.population.minimal import checked
 
 _ARRIVED = 0.05  # distance to a minimum, relative to |k|, within which a flow has converged
 

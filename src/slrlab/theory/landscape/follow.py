@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from slrlab._result import Status
-from slrlab.model.lengths import FloatArray
+from slrlab._types import FloatArray, Report
 from slrlab.theory.landscape.minima import FAR, Minimum
-from slrlab.theory.landscape.path import OVERLAPS, Flow, Report
+from slrlab.theory.landscape.path import OVERLAPS, Flow
 from slrlab.theory.landscape.risk import Landscape, Slope, overlaps_of
 
 _JUMPY = (1e-3, 1e-5)  # relative and absolute accuracy where the gradient jumps

@@ -19,7 +19,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.polynomial import hermite_e
 
-from slrlab.model.lengths import FloatArray
+from slrlab._types import FloatArray
 from slrlab.theory.moments.nodes import EDGE, NODE_STEP, gauss_weights
 
 ORDER = 4  # of the highest a + n that a risk and its gradient need

@@ -18,10 +18,10 @@ import numpy as np
 
 from slrlab import _checks
 from slrlab._plot import END_COLORS, Mark, axes_of
-from slrlab._result import Report as Report
 from slrlab._result import Result, Status
+from slrlab._types import FloatArray, Report
 from slrlab.model.activations import Activation
-from slrlab.model.lengths import FloatArray, LengthLaw
+from slrlab.model.lengths import LengthLaw
 from slrlab.model.order_parameters import FullOrderParameters
 from slrlab.model.tasks import Task
 from slrlab.theory.landscape.risk import (
@@ -31,7 +31,7 @@ from slrlab.theory.landscape.risk import (
     make_landscape,
     overlaps_of,
 )
-from slrlab.theory.population import checked
+from slrlab.theory.population.minimal import checked
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -27,8 +27,9 @@ from itertools import pairwise
 
 import numpy as np
 
+from slrlab._types import FloatArray
 from slrlab.model.activations import Activation, Elementwise, Normalised
-from slrlab.model.lengths import FloatArray, LengthLaw
+from slrlab.model.lengths import LengthLaw
 from slrlab.model.tasks import SelectionTask, Task, TiltedTask
 from slrlab.numerics.jet import Jet
 from slrlab.numerics.simplex import (

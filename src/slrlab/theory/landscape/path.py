@@ -15,9 +15,9 @@ import numpy as np
 
 from slrlab import _checks
 from slrlab._plot import axes_of, draw_quantities
-from slrlab._result import Report as Report
 from slrlab._result import Result
-from slrlab.model.lengths import FloatArray, LengthLaw
+from slrlab._types import FloatArray
+from slrlab.model.lengths import LengthLaw
 from slrlab.model.order_parameters import FullOrderParameters
 from slrlab.theory.landscape.minima import FAR, Minimum
 from slrlab.theory.landscape.risk import SIZE, Point, read_point

@@ -18,8 +18,9 @@ import numpy as np
 from slrlab import _checks
 from slrlab._plot import axes_of, mark_of
 from slrlab._result import Result, Status
+from slrlab._types import FloatArray
 from slrlab.model.activations import Activation, make_activation
-from slrlab.model.lengths import FloatArray, LengthLaw
+from slrlab.model.lengths import LengthLaw
 from slrlab.model.tasks import Task
 from slrlab.theory.landscape.branches import limit_at_infinity, planes_of
 from slrlab.theory.landscape.continuation import STEP, End, Plane, trace

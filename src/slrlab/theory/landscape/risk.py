@@ -18,12 +18,13 @@ import numpy as np
 
 from slrlab import _checks
 from slrlab._result import Result, Status
+from slrlab._types import FloatArray
 from slrlab.model.activations import Activation, Projection
-from slrlab.model.lengths import FloatArray, LengthLaw
+from slrlab.model.lengths import LengthLaw
 from slrlab.model.order_parameters import FullOrderParameters
 from slrlab.model.tasks import Task, TiltedTask
 from slrlab.theory.landscape.moments import NAMES, LandscapeMoments, landscape_moments
-from slrlab.theory.population import checked
+from slrlab.theory.population.minimal import checked
 
 SIZE = 4  # dimension of the effective problem
 Point: TypeAlias = FullOrderParameters | Sequence[Sequence[float] | FloatArray]

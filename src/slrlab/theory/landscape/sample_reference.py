@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from slrlab.model.lengths import FloatArray
+from slrlab._types import FloatArray
 from slrlab.model.weights_reference import ActivationNumbers, CodedWeights
 
 

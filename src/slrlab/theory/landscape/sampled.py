@@ -18,9 +18,9 @@ from scipy import special
 
 from slrlab import _checks
 from slrlab._result import Status
+from slrlab._types import FloatArray
 from slrlab.model.activation_code import PROJECTION, ActivationCode, activation_code
 from slrlab.model.activations import Activation
-from slrlab.model.lengths import FloatArray
 from slrlab.model.tasks import Task, TiltedTask
 from slrlab.numerics.qmc import normal_replicates
 from slrlab.theory.landscape.risk import SIZE, Slope

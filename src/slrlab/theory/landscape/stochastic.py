@@ -21,12 +21,12 @@ import numpy as np
 
 from slrlab import _checks
 from slrlab._result import Status
+from slrlab._types import FloatArray, Report
 from slrlab.model.activations import Activation, Projection
-from slrlab.model.lengths import FloatArray
 from slrlab.model.tasks import Task
 from slrlab.theory.landscape.follow import Follower
 from slrlab.theory.landscape.minima import kind_of
-from slrlab.theory.landscape.path import Flow, Report, read_times, start_vectors
+from slrlab.theory.landscape.path import Flow, read_times, start_vectors
 from slrlab.theory.landscape.risk import (
     Landscape,
     Point,
@@ -37,7 +37,7 @@ from slrlab.theory.landscape.risk import (
 )
 from slrlab.theory.landscape.sampled import SampledLandscape
 from slrlab.theory.landscape.table import refuse_frozen_bias
-from slrlab.theory.population import checked
+from slrlab.theory.population.minimal import checked
 
 
 def sgd_flow(

@@ -17,9 +17,8 @@ import numpy as np
 from numpy.polynomial import chebyshev
 
 from slrlab import _checks
-from slrlab._result import Report as Report
+from slrlab._types import FloatArray, Report
 from slrlab.model.activations import Activation
-from slrlab.model.lengths import FloatArray
 from slrlab.model.tasks import Task
 from slrlab.theory.landscape.moments import NAMES, LandscapeMoments
 from slrlab.theory.landscape.risk import (
@@ -29,7 +28,7 @@ from slrlab.theory.landscape.risk import (
     assemble,
     best_values,
 )
-from slrlab.theory.population import checked
+from slrlab.theory.population.minimal import checked
 
 _SMALLER = 0.2  # an axis whose last coefficients are smaller than this share is long enough
 _CHECKS = 24  # random points at which a table is compared with the exact functions

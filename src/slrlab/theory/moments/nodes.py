@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from slrlab._errors import ComputationError
+from slrlab._types import FloatArray
 from slrlab.model.activations import Normalised
-from slrlab.model.lengths import FloatArray
 from slrlab.model.tasks import Task, TiltedTask
 from slrlab.numerics.graded import graded_edges, panels
 from slrlab.numerics.simplex import STEP, LaplaceGrid

@@ -13,8 +13,8 @@ from functools import lru_cache
 import numpy as np
 from scipy import special
 
+from slrlab._types import FloatArray
 from slrlab.model.activations import Projection
-from slrlab.model.lengths import FloatArray
 from slrlab.model.tasks import Task, TiltedTask
 from slrlab.numerics.qmc import normal_replicates
 from slrlab.theory.moments.nodes import tilted_nodes

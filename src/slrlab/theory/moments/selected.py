@@ -10,8 +10,8 @@ import numpy as np
 from scipy import special
 
 from slrlab._errors import ComputationError
+from slrlab._types import FloatArray
 from slrlab.model.activations import Elementwise, Normalised
-from slrlab.model.lengths import FloatArray
 from slrlab.model.tasks import SelectionTask
 from slrlab.numerics.graded import graded_edges, panels
 from slrlab.numerics.selection import (

@@ -11,8 +11,8 @@ import math
 
 import numpy as np
 
+from slrlab._types import FloatArray
 from slrlab.model.activations import Normalised
-from slrlab.model.lengths import FloatArray
 from slrlab.model.tasks import SelectionTask
 from slrlab.numerics.graded import panels
 from slrlab.numerics.selection import decay_matrices, selection_first_moments

@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from slrlab._errors import ComputationError
+from slrlab._types import FloatArray
 from slrlab.model.activations import LINEAR, Elementwise, Normalised
-from slrlab.model.lengths import FloatArray
 from slrlab.model.tasks import Task, TiltedTask
 from slrlab.numerics.simplex import (
     Factors,

@@ -1,0 +1,131 @@
+"""Plain Monte Carlo of population risks: samples, predicts, averages; knows no theory.
+
+Its agreement with `slrlab.theory` is evidence because nothing is shared but the model.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from slrlab import _checks
+from slrlab._result import Estimate
+from slrlab._types import FloatArray
+from slrlab.model.activations import Activation, make_activation
+from slrlab.model.order_parameters import OrderParameters
+from slrlab.model.tasks import Task
+from slrlab.simulation.data.dataset import Teacher
+from slrlab.simulation.training.erm import fresh_risk
+from slrlab.simulation.training.objective import Weights
+
+_BATCH = 1 << 21  # scores held at a time
+
+
+def monte_carlo_risk(
+    task: Task,
+    activation: Activation | str,
+    order: OrderParameters,
+    *,
+    samples: int = 100_000,
+    seed: int = 0,
+) -> Estimate:
+    """Estimate the risk of a predictor with given order parameters on M, as ``D → ∞``.
+
+    >>> from slrlab import OrderParameters, SpikedSLR
+    >>> print(monte_carlo_risk(SpikedSLR(2.0, 3), "softmax", OrderParameters(1.4, 1.0)))
+    0.3514 ± 0.0029
+    """
+    chosen = make_activation(activation)
+
+    def predict(keys: FloatArray, values: FloatArray, rng: np.random.Generator) -> FloatArray:
+        scores = order.m_k * keys
+        if order.R_k > 0.0:
+            scores = scores + math.sqrt(order.R_k) * rng.standard_normal(keys.shape)
+        answers = order.m_v * values
+        if order.R_v > 0.0:
+            answers = answers + math.sqrt(order.R_v) * rng.standard_normal(keys.shape)
+        return np.asarray(np.einsum("nl,nl->n", chosen.weights(scores), answers))
+
+    return _average(task, predict, samples, seed)
+
+
+def posterior_mean_risk(task: Task, *, samples: int = 100_000, seed: int = 0) -> Estimate:
+    """Estimate the risk of the Bayes predictor ``Σ P(ε=ℓ|χ*) z*_ℓ``.
+
+    >>> from slrlab import SpikedSLR
+    >>> print(posterior_mean_risk(SpikedSLR(2.0, 3)))
+    0.3514 ± 0.0029
+    """
+
+    def predict(keys: FloatArray, values: FloatArray, rng: np.random.Generator) -> FloatArray:
+        return np.asarray(np.einsum("nl,nl->n", task.posterior(keys), values))
+
+    return _average(task, predict, samples, seed)
+
+
+def finite_dimension_risk(
+    task: Task,
+    activation: Activation | str,
+    order: OrderParameters,
+    *,
+    dim: int,
+    samples: int = 20_000,
+    teachers: int = 20,
+    seed: int = 0,
+) -> Estimate:
+    """Estimate the risk of vectors ``k, v`` in ``D`` dimensions on real token matrices.
+
+    Teachers are raw Gaussian vectors; ``k = m_k k* + √R_k·noise`` and likewise ``v``. Tokens are
+    those of `slrlab.draw_dataset`. The error counts the spread over teachers, so it covers their
+    finite-size fluctuations; what is left of those in the mean is ``O(1/D)``.
+    """
+    size = _checks.integer(dim, "dim", low=2)
+    many = _checks.integer(teachers, "teachers", low=2)
+    chosen = make_activation(activation)
+    count = max(1, _checks.integer(samples, "samples") // many)
+    own_seeds = np.random.SeedSequence(_checks.integer(seed, "seed", low=0)).generate_state(many)
+    risks = []
+    for own in own_seeds.tolist():
+        teacher = Teacher.draw(size, seed=own, kind="gaussian")
+        # a stream of its own: fresh data come from the same seed
+        noise = np.random.default_rng((own, 1)).standard_normal((2, size))
+        k = order.m_k * teacher.keys + math.sqrt(order.R_k) * noise[0]
+        v = order.m_v * teacher.values + math.sqrt(order.R_v) * noise[1]
+        weights = Weights(k, v, chosen.bias or 0.0)
+        found = fresh_risk(task, chosen, weights, teacher, samples=count, seed=own)
+        risks.append(found.value)
+    return Estimate.of(risks)
+
+
+def _lengths(
+    task: Task, samples: int, rng: np.random.Generator, width: int
+) -> Iterator[tuple[int, int]]:
+    """Yield ``(length, count)`` batches of a sample of lengths, small enough for memory."""
+    drawn, counts = np.unique(task.length.sample(rng, samples), return_counts=True)
+    for length, count in zip(drawn.tolist(), counts.tolist(), strict=True):
+        most = max(1, _BATCH // (length * width))
+        for start in range(0, count, most):
+            yield length, min(most, count - start)
+
+
+def _average(
+    task: Task,
+    predict: Callable[[FloatArray, FloatArray, np.random.Generator], FloatArray],
+    samples: int,
+    seed: int,
+) -> Estimate:
+    rng = np.random.default_rng(seed)
+    count = _checks.integer(samples, "samples", low=2)
+    total = square = 0.0
+    for length, size in _lengths(task, count, rng, 1):
+        keys, place = task.sample_scores(rng, size, length)
+        values = rng.standard_normal(keys.shape)
+        labels = values[np.arange(size), place] + task.noise * rng.standard_normal(size)
+        losses = (labels - predict(keys, values, rng)) ** 2
+        total += float(losses.sum())
+        square += float((losses**2).sum())
+    mean = total / count
+    variance = max(square / count - mean**2, 0.0)
+    return Estimate(mean, math.sqrt(variance / (count - 1)))

@@ -1,0 +1,1 @@
+"""Gradient descent and stochastic gradient descent on simulated data, step by step."""

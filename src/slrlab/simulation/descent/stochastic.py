@@ -1,0 +1,276 @@
+r"""Stochastic gradient descent, on fresh sequences or on given ones again and again.
+
+A step of rate ``η`` subtracts ``η ∂ρ²/∂k`` of one sequence, or its mean over a batch. On average
+that is ``η/D`` times the drift ``−D ∂E/∂k`` of `slrlab.simulation.descent.full_batch`, so a step
+takes the time ``η/D``: for ``η → 0`` the path is the same flow, at finite ``η`` its noise adds
+``O(η)`` to ``dq/dt``. This module must not know what the paths should look like.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from slrlab import _checks
+from slrlab._result import Estimate, Status
+from slrlab._types import Report
+from slrlab.model.activation_code import activation_code
+from slrlab.model.activations import Activation
+from slrlab.model.tasks import Task
+from slrlab.simulation.data.dataset import Dataset, Teacher, draw_dataset
+from slrlab.simulation.descent.full_batch import begin, ridges
+from slrlab.simulation.descent.trajectory import Recorder, Trajectory, ran_away
+from slrlab.simulation.training.erm import trainable
+from slrlab.simulation.training.objective import Weights, chunks_of, predict
+
+Indices = npt.NDArray[np.int64]
+_BLOCK = 1 << 22  # numbers of fresh data held at a time: part of the meaning of a seed
+
+
+def sgd(
+    data: Dataset,
+    activation: Activation | str,
+    *,
+    rate: float,
+    epochs: int,
+    batch: int = 1,
+    start: Weights | str = "random",
+    ridge_k: float = 0.0,
+    ridge_v: float = 0.0,
+    record: int = 100,
+    seed: int = 0,
+    report: Report | None = None,
+) -> Trajectory:
+    r"""Descend on one sequence (or a batch) after the other, in a new order in each epoch.
+
+    A step subtracts ``η ∂/∂k`` of ``ρ² + (r_k|k|² + r_v|v|²)/N``, with ``ρ²`` averaged over the
+    batch, and takes the time ``η/D``. Sequences that do not fill a batch wait for the next epoch.
+    Parameters are those of `gradient_descent` but for ``epochs`` and ``batch``; the seed also
+    gives the orders.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range or the start has the wrong shape.
+
+    Examples
+    --------
+    >>> from slrlab import SpikedSLR, draw_dataset, sgd
+    >>> data = draw_dataset(SpikedSLR(signal=4.0, length=3), dim=100, samples=800)
+    >>> path = sgd(data, "softmax", rate=0.1, epochs=10, start="informed")
+    >>> bool(path.loss[-1] < path.loss[0]), int(path.steps[-1])
+    (True, 8000)
+    """
+    chosen, pace = trainable(activation), _checks.positive(rate, "rate")
+    rounds, size = _checks.integer(epochs, "epochs"), _checks.integer(batch, "batch")
+    if size > data.samples:
+        raise ValueError(f"batch must be at most the {data.samples} sequences, got {batch}")
+    r_k, r_v = ridges(ridge_k, ridge_v)
+    shrink = 1.0 - 2.0 * pace * r_k / data.samples, 1.0 - 2.0 * pace * r_v / data.samples
+    walk = _Walk(chosen, begin(start, data, chosen, seed), pace, shrink, size)
+
+    def measure(weights: Weights) -> Estimate:
+        gaps = data.labels - predict(data, chosen, weights)
+        return Estimate(float(gaps @ gaps) / data.samples, 0.0)
+
+    total = rounds * (data.samples // size)
+    path = Recorder(
+        data.teacher, data.dim, total=total, record=record, measure=measure, report=report
+    )
+    rng = np.random.default_rng((_checks.integer(seed, "seed", low=0), 2))
+    status = _follow(walk, ((data, rng.permutation(data.samples)) for _ in range(rounds)), path)
+    setting = {"rate": pace, "batch": size, "dim": data.dim, "activation": chosen.name}
+    return path.result(status, tick=pace / data.dim, method="sgd", **setting)
+
+
+def online_sgd(
+    task: Task,
+    activation: Activation | str,
+    *,
+    dim: int,
+    rate: float,
+    time: float | None = None,
+    steps: int | None = None,
+    batch: int = 1,
+    mirrored: bool = False,
+    start: Weights | str = "random",
+    teacher: Teacher | str = "normalised",
+    test_samples: int = 2000,
+    record: int = 100,
+    seed: int = 0,
+    report: Report | None = None,
+) -> Trajectory:
+    r"""Descend on fresh sequences, each met once.
+
+    A step subtracts ``η ∂ρ²/∂k``, averaged over the batch, and takes the time ``η/D``.
+
+    Parameters
+    ----------
+    task, activation
+        What is learned, and by which attention; a free bias is learned.
+    dim, rate
+        ``D``, and ``η > 0`` of order one.
+    time, steps
+        How long to go, as ``time = steps·η/D`` or in steps; one of the two.
+    batch
+        Sequences a step.
+    mirrored
+        Meet each sequence together with its mirror image through the plane of the teachers, which
+        has the same label and the same law: the gradient is right on average as before, and most of
+        its noise cancels. ``batch``, even then, counts both.
+    start, record, report
+        As for `gradient_descent`.
+    teacher
+        ``"normalised"``, ``"gaussian"`` (drawn from the seed) or given vectors.
+    test_samples
+        Sequences kept apart, on which the loss is measured.
+    seed
+        The same seed gives the same path, whatever is recorded.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range or the start has the wrong shape.
+
+    Examples
+    --------
+    >>> from slrlab import SpikedSLR, online_sgd
+    >>> task = SpikedSLR(signal=4.0, length=3)
+    >>> path = online_sgd(task, "softmax", dim=100, rate=0.1, time=1.0, start="informed")
+    >>> int(path.steps[-1]), path.status
+    (1000, <Status.SAMPLED: 'sampled'>)
+    """
+    chosen, pace = trainable(activation), _checks.positive(rate, "rate")
+    size, width = _checks.integer(batch, "batch"), _checks.integer(dim, "dim", low=2)
+    if (time is None) == (steps is None):
+        given = f"time {time} and steps {steps}"
+        raise ValueError(f"time or steps must be given, one of the two, got {given}")
+    if steps is None:
+        total = math.ceil(_checks.positive(time, "time") * width / pace - 1e-9)
+    else:
+        total = _checks.integer(steps, "steps", high=_checks.LARGE)
+    if mirrored and size % 2:
+        raise ValueError(f"batch must be even if mirrored, got {batch}")
+    tests = _checks.integer(test_samples, "test_samples", low=2)
+    test = draw_dataset(task, dim=width, samples=tests, seed=seed, teacher=teacher)
+    walk = _Walk(chosen, begin(start, test, chosen, seed), pace, (1.0, 1.0), size)
+
+    def measure(weights: Weights) -> Estimate:
+        squares = (test.labels - predict(test, chosen, weights)) ** 2
+        return Estimate.of(squares)
+
+    path = Recorder(test.teacher, width, total=total, record=record, measure=measure, report=report)
+    status = _follow(walk, _fresh(task, test.teacher, seed, size, total, mirrored), path)
+    setting = {"rate": pace, "batch": size, "dim": width, "activation": chosen.name}
+    return path.result(status, tick=pace / width, method="online sgd", **setting)
+
+
+class _Walk:
+    """Where a stochastic descent stands, and how it steps; vectors carry their ``1/√D``."""
+
+    def __init__(
+        self,
+        activation: Activation,
+        start: Weights,
+        rate: float,
+        shrink: tuple[float, float],
+        batch: int,
+    ) -> None:
+        self.root = math.sqrt(start.k.size)
+        self.k, self.v, self.bias = start.k / self.root, start.v / self.root, start.bias
+        self.batch = batch
+        self.shrink = shrink
+        self.size = 2.0 * rate / start.k.size  # the kernel's gradients are those of ½ρ²
+        self.learns_bias = activation.bias is None
+        self.code = activation_code(activation)
+
+    def weights(self) -> Weights:
+        return Weights(self.k * self.root, self.v * self.root, self.bias)
+
+    def advance(self, data: Dataset, order: Indices) -> None:
+        """Take a step for each batch of sequences in ``order``."""
+        from slrlab.simulation.training.gradient_kernel import descend, loss_and_gradient
+
+        code = self.code.numbers, self.code.table
+        bias_size = self.size if self.learns_bias else 0.0
+        if self.batch == 1:
+            sizes = (self.size, self.size, bias_size)
+            given, state = (data.tokens, data.offsets, data.labels), (self.k, self.v, self.bias)
+            _, self.bias = descend(*given, order, *state, sizes, self.shrink, *code)
+            return
+        kind = data.tokens.dtype
+        for chosen in order.reshape(-1, self.batch):
+            part = _subset(data, chosen)
+            given = (part.tokens, part.offsets, part.labels)
+            state = (self.k.astype(kind), self.v.astype(kind), self.bias)
+            _, gradient, push = loss_and_gradient(*given, *state, *code, chunks_of(part))
+            self.k = self.shrink[0] * self.k - self.size / self.batch * gradient[0]
+            self.v = self.shrink[1] * self.v - self.size / self.batch * gradient[1]
+            self.bias -= bias_size / self.batch * push
+
+
+def _follow(walk: _Walk, pieces: Iterable[tuple[Dataset, Indices]], path: Recorder) -> Status:
+    """Step through the pieces, keeping the path at its stops."""
+    path.keep(0, walk.weights())
+    stops = path.stops[1:].tolist()
+    done = 0
+    for data, order in pieces:
+        used, here = order.size // walk.batch, 0
+        while stops and here < used:
+            count = min(used - here, stops[0] - done)
+            with np.errstate(over="ignore", invalid="ignore"):  # a runaway is found below
+                walk.advance(data, order[here * walk.batch : (here + count) * walk.batch])
+                now = walk.weights()
+            here, done = here + count, done + count
+            if ran_away(now.k, now.v):
+                return Status.DIVERGED
+            if done == stops[0]:
+                path.keep(stops.pop(0), now)
+    return Status.SAMPLED
+
+
+def _fresh(
+    task: Task, teacher: Teacher | None, seed: int, batch: int, total: int, mirrored: bool
+) -> Iterator[tuple[Dataset, Indices]]:
+    assert teacher is not None
+    drawn = batch // 2 if mirrored else batch
+    each = max(1, int(_BLOCK / (teacher.dim * task.length.mean * batch)))
+    for stream, at in enumerate(range(0, total, each), start=1):  # 0 is the test sample
+        data = draw_dataset(
+            task,
+            dim=teacher.dim,
+            samples=drawn * min(each, total - at),
+            seed=seed,
+            teacher=teacher,
+            stream=stream,
+        )
+        order = np.arange(data.samples)
+        if mirrored:  # a batch is followed by its own images
+            both = np.stack([order, order + data.samples]).reshape(2, -1, drawn)
+            data, order = _with_images(data, teacher), both.transpose(1, 0, 2).ravel()
+        yield data, order
+
+
+def _with_images(data: Dataset, teacher: Teacher) -> Dataset:
+    """Return the sequences followed by their mirror images through the plane of the teachers.
+
+    Tokens are Gaussian beyond that plane, where the sign of all of them changes.
+    """
+    plane = np.linalg.qr(np.stack([teacher.keys, teacher.values]).T)[0].astype(data.tokens.dtype)
+    images = (data.tokens @ (2.0 * plane)) @ plane.T
+    images -= data.tokens
+    return Dataset(
+        np.concatenate([data.tokens, images]),
+        np.concatenate([data.offsets, data.offsets[-1] + data.offsets[1:]]),
+        np.concatenate([data.labels, data.labels]),
+    )
+
+
+def _subset(data: Dataset, chosen: Indices) -> Dataset:
+    lengths = data.lengths[chosen]
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    rows = np.arange(offsets[-1]) + np.repeat(data.offsets[chosen] - offsets[:-1], lengths)
+    return Dataset(data.tokens[rows], offsets, data.labels[chosen])

@@ -1,0 +1,1 @@
+"""Attention as a scikit-learn estimator, and a scaler of sequences."""

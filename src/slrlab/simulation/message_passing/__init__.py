@@ -1,0 +1,1 @@
+"""Approximate message passing on simulated data."""

@@ -1,0 +1,1 @@
+"""Attention trained on a dataset: objective, gradient, optimiser, several seeds."""

@@ -1,0 +1,319 @@
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slrlab import (
+    ComputationError,
+    MaxSLR,
+    Normalised,
+    OrderParameters,
+    SpikedSLR,
+    bayes_risk,
+    make_activation,
+    make_task,
+    minimal_risk,
+    risk_at,
+    risk_profile,
+)
+from slrlab._result import Status
+from slrlab.simulation.data.monte_carlo import monte_carlo_risk
+from slrlab.theory.population.closed_forms import best_elementwise_risk, linear_risk
+
+PAPER = ["softmax", "linear", "erf", "softplus"]
+ALL = [*PAPER, "sparsemax", "entmax15"]
+LENGTHS = ["1", "2", "10", "1,2,3", "1:0.2,2:0.3,5:0.5", "poisson(4)", "geometric(5)"]
+TASKS = [("spiked", 3.0), ("max", 2.5), ("max", math.inf)]
+
+
+def test_reference_numbers(population_reference):
+    for case in population_reference:
+        task = make_task(case["task"], signal=float(case["nu"]), length=case["L"])
+        assert minimal_risk(task, case["act"]).risk == pytest.approx(case["risk"], abs=1e-8)
+    assert len(population_reference) == 13
+
+
+def _product_grid(signal, length, scale):
+    """Normalised softplus on spiked-SLR by summing over every combination of tokens."""
+    step = {2: 0.05, 3: 0.1}[length]
+    x = np.arange(-9.0, 9.0 + step / 2, step)
+    p = np.exp(-(x**2) / 2) * step / math.sqrt(2 * math.pi)
+    relevant = np.logaddexp(0, scale * (x + math.sqrt(signal)))
+    other = np.logaddexp(0, scale * x)
+    if length == 2:
+        total, weight = relevant[:, None] + other, p[:, None] * p
+        squares = relevant[:, None] ** 2 + other**2
+        first = relevant[:, None]
+    else:
+        total = relevant[:, None, None] + other[:, None] + other
+        weight = p[:, None, None] * p[:, None] * p
+        squares = relevant[:, None, None] ** 2 + 2 * other[:, None] ** 2
+        first = relevant[:, None, None]
+    target, energy = (weight * first / total).sum(), (weight * squares / total**2).sum()
+    return 1 - target**2 / energy
+
+
+@pytest.mark.parametrize(("signal", "length"), [(2.0, 3), (5.0, 2)])
+def test_softplus_against_every_combination_of_tokens(signal, length):
+    """A cut-off of log t on the left would drop a tail that falls only like e^u."""
+    found = minimal_risk(SpikedSLR(signal, length), "softplus")
+    assert _product_grid(signal, length, found.m_k) == pytest.approx(found.risk, abs=1e-11)
+    for factor in (0.98, 1.02):
+        assert _product_grid(signal, length, factor * found.m_k) > found.risk
+
+
+def _simulated():
+    """Every task, activation and length; samples of projections over many lengths are slow."""
+    for (name, signal), activation, length in itertools.product(TASKS, ALL, LENGTHS):
+        long = activation not in PAPER and "(" in length
+        marks = [pytest.mark.slow] * long
+        label = f"{name}-{signal}-{activation}-{length}"
+        yield pytest.param(name, signal, activation, length, marks=marks, id=label)
+
+
+@pytest.mark.parametrize(("name", "signal", "activation", "length"), list(_simulated()))
+def test_agrees_with_monte_carlo(name, signal, activation, length):
+    """Theory against plain simulation, off the optimum, with residual norms and noise."""
+    task = make_task(name, signal=signal, length=length, noise=0.3)
+    chosen = make_activation(activation)
+    chosen = chosen.with_bias(-0.4) if chosen.bias is None else chosen
+    order = OrderParameters(m_k=1.1, m_v=0.8, R_k=0.3, R_v=0.1)
+    theory = risk_at(task, chosen, order)
+    seed = sum(map(ord, f"{name}{signal}{activation}{length}"))
+    sample = monte_carlo_risk(task, chosen, order, samples=60_000, seed=seed)
+    exact = theory.error if theory.status is Status.SAMPLED else 0.0
+    assert abs(sample.value - theory.risk) <= 3 * math.hypot(sample.error, exact)
+    assert theory.status in (Status.CONVERGED, Status.SAMPLED)
+
+
+@pytest.mark.parametrize("length", ["2", "10", "1,2,3", "geometric(5)", "1000000"])
+@pytest.mark.parametrize(("name", "signal"), [("spiked", 2.0), ("spiked", 40.0), ("max", 3.0)])
+def test_softmax_reaches_bayes_for_every_length_law(name, signal, length):
+    task = make_task(name, signal=signal, length=length)
+    found = minimal_risk(task, "softmax")
+    assert found.risk == pytest.approx(found.bayes_risk, rel=1e-9)
+    assert found.m_k == pytest.approx(
+        task.posterior_scale, rel=2e-2 if length == "1000000" else 1e-4
+    )
+
+
+@pytest.mark.parametrize("length", LENGTHS[1:])
+@pytest.mark.parametrize(("name", "signal"), [*TASKS, ("spiked", 0.0), ("max", 40.0)], ids=str)
+def test_linear_closed_form(name, signal, length):
+    task = make_task(name, signal=signal, length=length, noise=0.2)
+    assert minimal_risk(task, "linear").risk == pytest.approx(linear_risk(task), abs=1e-10)
+
+
+def test_linear_rate_is_the_mean_length_by_simulation():
+    """L̄/ν, not L/(L−1)/ν: the two differ by a factor 4 at L = 5."""
+    task = SpikedSLR(400.0, 5)
+    best = minimal_risk(task, "linear")
+    sample = monte_carlo_risk(task, "linear", OrderParameters(best.m_k, best.m_v), seed=3)
+    assert abs(sample.z_score(best.risk)) < 3
+    assert abs(sample.value * 400.0 - 5.0) < 0.2
+    assert abs(sample.value * 400.0 - 1.25) > 1.0
+
+
+@given(
+    name=st.sampled_from(["spiked", "max"]),
+    signal=st.floats(0.05, 12.0),
+    length=st.sampled_from(["2", "5", "1,2,3"]),
+    activation=st.sampled_from(PAPER[:3]),
+)
+def test_no_activation_beats_bayes_and_noise_only_adds(name, signal, length, activation):
+    clean = minimal_risk(make_task(name, signal=signal, length=length), activation)
+    noisy = minimal_risk(make_task(name, signal=signal, length=length, noise=0.7), activation)
+    assert clean.risk >= clean.bayes_risk * (1 - 1e-9)
+    assert clean.risk <= 1.0 + 1e-12
+    assert noisy.risk - clean.risk == pytest.approx(0.49, abs=1e-9)
+
+
+@pytest.mark.parametrize("activation", PAPER)
+@pytest.mark.parametrize(("name", "signal"), TASKS, ids=str)
+def test_the_optimum_is_stationary_and_aligned(name, signal, activation):
+    task = make_task(name, signal=signal, length="1,2,3")
+    best = minimal_risk(task, activation)
+    if best.status in (Status.LIMIT, Status.BOUNDARY):
+        assert math.isinf(signal)
+        return
+    chosen = make_activation(activation).with_bias(best.bias)
+    at = lambda m_k, m_v, R_k=0.0, R_v=0.0: (
+        risk_at(task, chosen, OrderParameters(m_k, m_v, R_k, R_v)).risk
+    )
+    h = 1e-3
+    for m_k, m_v in ((best.m_k + h, best.m_v), (best.m_k - h, best.m_v)):
+        assert best.risk - 1e-12 <= at(m_k, m_v) < best.risk + 1e-4
+    assert at(best.m_k, best.m_v + h) > best.risk
+    assert at(best.m_k, best.m_v, R_k=h) > best.risk
+    assert at(best.m_k, best.m_v, R_v=h) == pytest.approx(best.risk + h * best.B, rel=1e-9)
+    assert at(best.m_k, best.m_v) == pytest.approx(best.risk, abs=1e-12)
+
+
+@pytest.mark.parametrize("length", [2, 10])
+def test_the_best_elementwise_map_is_a_logistic_below_erf_above_bayes(length):
+    task = SpikedSLR(9.0, length)
+    floor = best_elementwise_risk(task)
+    assert bayes_risk(task).risk < floor < minimal_risk(task, "erf").risk
+    logistic = make_activation("elementwise: sigmoid(x)", bias="optimal")
+    found = minimal_risk(task, logistic)
+    assert found.risk == pytest.approx(floor, abs=1e-9)
+    assert found.m_k == pytest.approx(3.0, abs=1e-3)
+    assert found.bias == pytest.approx(-4.5 - math.log(length - 1), abs=1e-3)
+
+
+def test_excess_is_an_angle():
+    """E_σ − E_Bayes = E‖p‖² sin²∠(σ, p), the angle taken by simulation."""
+    task = SpikedSLR(3.0, 4)
+    best = minimal_risk(task, "softplus")
+    scores, _ = task.sample_scores(np.random.default_rng(0), 400_000, 4)
+    p, sigma = task.posterior(scores), make_activation("softplus").weights(best.m_k * scores)
+    cross, norm, square = ((a * b).sum(1).mean() for a, b in ((p, sigma), (p, p), (sigma, sigma)))
+    assert norm * (1 - cross**2 / (norm * square)) == pytest.approx(best.excess, abs=5e-4)
+
+
+@pytest.mark.parametrize(("name", "expected"), [("sparsemax", 2.6e-3), ("entmax15", 1.1e-3)])
+def test_projections_lose_a_few_thousandths(name, expected):
+    found = minimal_risk(SpikedSLR(9.0, 10), name)
+    assert found.status is Status.SAMPLED
+    assert found.excess == pytest.approx(expected, abs=3e-4 + 3 * found.error)
+
+
+def test_softmax_one_and_a_biased_softplus():
+    task = SpikedSLR(5.0, 2)
+    soft1 = Normalised("softmax1", sink=1.0, exponential="everywhere")
+    assert minimal_risk(task, soft1).excess == pytest.approx(3.5e-3, abs=2e-4)
+    biased = minimal_risk(SpikedSLR(9.0, 10), make_activation("softplus", bias="optimal"))
+    assert 0.0 <= biased.excess < 3e-5
+
+
+@pytest.mark.parametrize("activation", PAPER)
+def test_a_million_tokens(activation):
+    found = minimal_risk(SpikedSLR(16.0, 10**6), activation)
+    assert found.bayes_risk < found.risk * (1 + 1e-9)
+    # at the edge of the search the error also counts what lies beyond
+    assert found.error < (1e-8 if found.status is Status.BOUNDARY else 1e-9)
+    sample = monte_carlo_risk(
+        SpikedSLR(16.0, 10**4),
+        make_activation(activation).with_bias(found.bias),
+        OrderParameters(found.m_k, found.m_v),
+        samples=400,
+        seed=5,
+    )
+    other = risk_at(
+        SpikedSLR(16.0, 10**4),
+        make_activation(activation).with_bias(found.bias),
+        OrderParameters(found.m_k, found.m_v),
+    )
+    assert abs(sample.z_score(other.risk)) < 3
+
+
+def test_certain_places():
+    """Infinite signal: exact for maps that separate, a computed limit for bounded ones."""
+    for activation in PAPER:
+        found = minimal_risk(SpikedSLR(math.inf, "2,5", noise=0.1), activation)
+        assert found.risk == pytest.approx(0.01)
+        assert found.status is Status.LIMIT
+    fixed = minimal_risk(SpikedSLR(math.inf, 5), make_activation("erf", bias=0.0))
+    near = minimal_risk(SpikedSLR(1e6, 5), make_activation("erf", bias=0.0))
+    # φ = 2 on the relevant token, φ(0) = 1 on the four others: 1 − 4/(4+4)
+    assert fixed.risk == pytest.approx(0.5, abs=1e-6)
+    assert near.risk == pytest.approx(0.5, abs=1e-2)
+
+
+def test_profile_and_pictures():
+    task = SpikedSLR(2.0, 3)
+    profile = risk_profile(task, "softmax", np.linspace(-1, 3, 9))
+    assert profile.risk.argmin() == 5
+    assert list(profile.to_frame().columns) == ["m_k", "risk", "error", "m_v"]
+    assert profile.error.max() < 1e-12
+    axes = profile.plot()
+    assert axes.get_xlabel()
+    assert len(axes.lines) == 2
+    erf = risk_profile(task, "erf", [0.6])
+    assert erf.risk[0] == pytest.approx(minimal_risk(task, "erf").risk, abs=1e-5)
+
+
+def test_results_print_and_convert():
+    found = minimal_risk(MaxSLR(math.inf, 3), "softmax")
+    assert found.to_dict()["m_k"] == "inf"
+    assert found.to_dict()["length"] == "3"
+    assert "softmax on max" in str(found)
+    assert found.to_frame().shape[0] == 1
+    assert "<table>" in found._repr_html_()
+
+
+def test_kinked_activations_say_how_inaccurate_they_are():
+    found = risk_at(SpikedSLR(9.0, 3), "normalised: relu(x)", OrderParameters(1.0, 1.0))
+    exact = risk_at(
+        SpikedSLR(9.0, 3), "normalised: relu(x)", OrderParameters(1.0, 1.0), tolerance=1e-3
+    )
+    assert found.status is Status.INACCURATE
+    assert 1e-9 < found.error < 1e-2
+    assert exact.status is Status.CONVERGED
+
+
+def test_failures_are_a_status_or_an_error_when_asked():
+    bad = make_activation("elementwise: exp(x**2)")
+    with np.errstate(all="ignore"):
+        found = risk_at(SpikedSLR(1.0, 2), bad, OrderParameters(30.0, 1.0))
+        assert found.status is Status.FAILED
+        with pytest.raises(ComputationError, match="status failed"):
+            risk_at(SpikedSLR(1.0, 2), bad, OrderParameters(30.0, 1.0), strict=True)
+
+
+def test_a_free_bias_needs_a_number_at_given_order_parameters():
+    with pytest.raises(ValueError, match="bias of erf must be a number"):
+        risk_at(SpikedSLR(1.0, 2), "erf", OrderParameters(1.0, 1.0))
+
+
+@pytest.mark.parametrize("signal", [2.0, math.inf])
+def test_weights_that_vanish_count_as_a_miss(signal):
+    """ReLU leaves no weight when all scores are negative: 0/0 is 0, on every path."""
+    relu = make_activation("normalised: relu(x)")
+    order = OrderParameters(1.0, 0.9)
+    for task in (MaxSLR(signal, 2), SpikedSLR(2.0, "1,3")):
+        found = risk_at(task, relu, order)
+        sample = monte_carlo_risk(task, relu, order, samples=100_000, seed=8)
+        assert found.status is Status.INACCURATE
+        assert abs(found.risk - sample.value) <= found.error + 3 * sample.error
+        assert found.risk > found.bayes_risk
+
+
+def test_an_integral_that_went_wrong_is_never_called_converged():
+    found = risk_at(SpikedSLR(2.0, 3), "softmax", OrderParameters(1e4, 1.0))
+    assert found.status is Status.CONVERGED or found.error > 0.1
+
+
+def test_an_optimum_beyond_the_search_is_bounded_by_bayes():
+    slow = make_activation("normalised: exp(x/100)")
+    found = minimal_risk(MaxSLR(5.0, 3), slow)
+    assert found.status is Status.BOUNDARY
+    assert found.risk - found.error <= found.bayes_risk + 1e-9
+    assert minimal_risk(MaxSLR(math.inf, 3), "normalised: 2*exp(x)").status is Status.LIMIT
+
+
+def test_the_profile_carries_errors_and_the_worst_status():
+    profile = risk_profile(SpikedSLR(9.0, 3), "normalised: relu(x)", [1.0, 2.0])
+    assert profile.status is Status.INACCURATE
+    assert (profile.error > 0).all()
+    assert risk_profile(SpikedSLR(2.0, 3), "log(x)", [1.0]).status is Status.FAILED
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: minimal_risk("spiked", "softmax"), "task must be a Task"),
+        (lambda: minimal_risk(SpikedSLR(1.0, 2), 3), "activation must be an Activation"),
+        (lambda: risk_at(SpikedSLR(1.0, 2), "softmax", (1, 1)), "order must be OrderParameters"),
+        (lambda: minimal_risk(SpikedSLR(1.0, 2), "softmax", tolerance=-1), "tolerance must be"),
+        (lambda: risk_profile(SpikedSLR(1.0, 2), "softmax", "12"), "m_k must be a sequence"),
+        (lambda: risk_profile(SpikedSLR(math.inf, 2), "erf", [1.0]), "bias must be a number"),
+        (lambda: SpikedSLR(1.0, 2, 1e200), "noise must be at most"),
+    ],
+)
+def test_wrong_arguments_are_named(call, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        call()

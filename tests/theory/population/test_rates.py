@@ -1,0 +1,29 @@
+import pytest
+
+from slrlab import LengthLaw
+from slrlab.theory.population.rates import elementwise_rate, linear_rate, softmax_rate
+
+
+@pytest.mark.parametrize("length", ["2", "10", "1,2,3"])
+def test_linear_falls_as_the_mean_length_over_the_signal(length):
+    law = LengthLaw.of(length)
+    power, prefactor = linear_rate(law)
+    assert power.fitted == pytest.approx(1.0, abs=5e-3)
+    assert prefactor.fitted == pytest.approx(law.mean, rel=2e-2)
+    assert prefactor.deviation < 2e-2
+
+
+@pytest.mark.parametrize("length", [2, 10])
+def test_softmax_falls_exponentially(length):
+    decay, power, prefactor = softmax_rate(length)
+    assert decay.fitted == pytest.approx(0.25, abs=1e-5)
+    assert power.fitted == pytest.approx(0.5, abs=5e-3)
+    assert prefactor.deviation < 2e-2
+
+
+@pytest.mark.parametrize("length", [2, 10])
+def test_without_a_sum_over_tokens_at_half_the_rate(length):
+    decay, power, prefactor = elementwise_rate(length)
+    assert decay.fitted == pytest.approx(0.125, abs=1e-5)
+    assert power.fitted == pytest.approx(0.5, abs=5e-3)
+    assert prefactor.deviation < 2e-2
