@@ -1,5 +1,6 @@
 """What all results share: they draw themselves, and sum up their numbers to their errors."""
 
+import json
 import math
 
 import matplotlib.pyplot as plt
@@ -9,10 +10,12 @@ import pytest
 import slrlab
 from slrlab import (
     Estimate,
+    LengthLaw,
     MaxSLR,
     Result,
     SpikedSLR,
     Status,
+    SweepSummary,
     amp_state_evolution,
     bayes_optimal,
     bayes_risk,
@@ -20,8 +23,10 @@ from slrlab import (
     compare,
     compare_amp,
     compare_descent,
+    erm_theory,
     flow_ensemble,
     gradient_flow,
+    large_alpha,
     local_minima,
     minimal_risk,
     minimum_branches,
@@ -35,6 +40,7 @@ from slrlab import (
 )
 from slrlab.experiments.comparison import compare_erm
 from slrlab.experiments.dimensions import extrapolate_amp, extrapolate_erm
+from slrlab.theory.population.rates import RateFit
 
 TASK = SpikedSLR(2.0, 2, noise=0.3)
 SMALL = {"dim": 40, "seeds": 2}
@@ -80,9 +86,66 @@ MAKERS = {
         1,
     ),
 }
+POINT = slrlab.FullOrderParameters(1, 0, 0, 1, 1, 0, 1)
 # one setting, or counts: nothing to draw
-SINGLE = {"BayesOptimal", "BayesRisk", "ErmBranch", "ErmTheory", "LargeAlpha", "Minimum"}
-SINGLE |= {"PopulationRisk", "RateFit", "RiskGradient", "SweepSummary"}
+SINGLE = {
+    "BayesOptimal": lambda: bayes_optimal(TASK, alpha=2.0),
+    "BayesRisk": lambda: bayes_risk(TASK),
+    "ErmBranch": lambda: erm_theory(TASK, "linear", **TRAINED, tolerance=0.05).branches[0],
+    "ErmTheory": lambda: erm_theory(TASK, "linear", **TRAINED, tolerance=0.05),
+    "LargeAlpha": lambda: large_alpha(TASK, "linear"),
+    "Minimum": lambda: local_minima(TASK, "linear", starts=4).minima[0],
+    "PopulationRisk": lambda: minimal_risk(TASK, "linear"),
+    "RateFit": lambda: RateFit(Status.CONVERGED, "linear", LengthLaw.of(3), "C", 1.0, 1.0),
+    "RiskGradient": lambda: risk_and_gradient(TASK, "softmax", POINT),
+    "SweepSummary": lambda: SweepSummary(Status.CONVERGED, 1, 1, 0, 0, 0.0, (), "sweep.db"),
+}
+WHERE = "task signal length noise"
+# the JSON contract: what `to_dict` holds
+KEYS = {
+    "RiskProfile": f"status m_k risk error m_v bayes_risk activation {WHERE}",
+    "BayesThresholds": f"status alpha_it alpha_alg alpha_informed hard_phase error steps {WHERE}",
+    "AmpStateEvolution": f"status iteration q_k q_v risk error alpha {WHERE}",
+    "AmpSimulation": "status iteration q_k q_v norm_k norm_v gap_k gap_v risk errors seconds alpha "
+    f"dim samples seeds damping precision runs {WHERE}",
+    "SweepSummary": "status points computed failed failed_before seconds problems store",
+    "AmpComparison": "status iteration q_k q_v risk q_k_error q_v_error risk_error q_k_se q_v_se "
+    "risk_se q_k_p_value q_v_p_value risk_p_value family_p gap_q_k gap_q_v gap_risk theory_error "
+    f"theory_freedom seconds alpha dim samples seeds {WHERE}",
+    "Flow": "status times m_kk m_kv m_vk m_vv q_kk q_kv q_vv bias risk minimum destination "
+    f"gradient_norm evaluations method rate k v activation {WHERE}",
+    "FlowEnsemble": "status statuses k v risk times",
+    "Trajectory": "status times steps m_kk m_kv m_vk m_vv q_kk q_kv q_vv bias loss loss_error "
+    "method rate batch dim activation",
+    "FlowComparison": "status flow runs gaps dim rate batch seconds worst",
+    "LocalMinima": f"status minima starts activation {WHERE}",
+    "ErmExtrapolation": "status dims limits limit_family_p comparisons",
+    "AmpExtrapolation": "status dims limits limit_family_p comparisons",
+    "MinimumBranch": "status signals risk m_kk m_kv bias ends at_infinity task length noise "
+    "activation",
+    "ErmSimulation": "status test_risk test_risk_error train_mse objective m_k m_v q_k q_v m_kv "
+    "m_vk q_kv bias errors iterations seconds alpha dim samples seeds ridge_k ridge_v init "
+    f"activation runs {WHERE}",
+    "Comparison": "status gaps gap_errors freedom gap_intervals p_values family_p z worst "
+    "order_risk order_risk_error theory simulation",
+    "ActivationComparison": "status rows",
+    "RidgeMap": "status points",
+    "BayesOptimal": "status risk_it risk_amp q_k q_v q_k_it q_v_it free_entropy free_entropy_amp "
+    f"hard error alpha steps {WHERE}",
+    "BayesRisk": f"status risk nishimori_gap error {WHERE}",
+    "ErmBranch": "status branch test_risk objective m_k m_v",
+    "ErmTheory": "status test_risk test_risk_error test_risk_low test_risk_high train_mse "
+    "objective m_k m_v q_k q_v V_k V_v bias ridge_k ridge_v replicon stable bistable_fraction "
+    "trace_gap branch branches samples steps residual stiffness alpha activation errors "
+    f"{WHERE}",
+    "LargeAlpha": "status population_risk rate rate_error rate_k rate_v",
+    "Minimum": "status kind risk order bias curvatures gradient_norm found",
+    "PopulationRisk": "status risk bayes_risk m_k m_v A B error bias R_k R_v excess activation "
+    f"{WHERE}",
+    "RateFit": "status activation length quantity fitted predicted",
+    "RiskGradient": "status risk error gradient_k gradient_v bias_gradient gradient_error order "
+    f"bias activation {WHERE}",
+}
 
 
 def kinds(base=Result):
@@ -91,7 +154,7 @@ def kinds(base=Result):
 
 def test_every_kind_of_result_is_drawn_or_single():
     ours = {kind.__name__ for kind in kinds() if kind.__module__.startswith("slrlab.")}
-    assert ours <= set(MAKERS) | SINGLE
+    assert ours <= set(MAKERS) | set(SINGLE)
     assert {kind.__name__ for kind in kinds() if hasattr(kind, "plot")} == set(MAKERS)
 
 
@@ -112,6 +175,15 @@ def test_results_with_several_numbers_draw_themselves(name):
     plt.close("all")
     assert str(found.status) in found.summary() or "status" in found.summary(), found.summary()
     assert len(found.to_frame()) >= 1
+    assert sorted(found.to_dict()) == sorted(KEYS[name].split())
+
+
+@pytest.mark.parametrize("name", SINGLE)
+def test_results_of_one_number_have_the_keys_of_the_contract(name):
+    found = SINGLE[name]()
+    assert type(found).__name__ == name
+    assert sorted(found.to_dict()) == sorted(KEYS[name].split())
+    json.dumps(found.to_dict(), allow_nan=False)
 
 
 def test_a_map_of_one_line_is_a_curve():
@@ -155,7 +227,7 @@ def test_summaries_round_each_number_to_its_own_error():
     assert texts["test_risk"] == str(trained.risk)
     assert texts["m_v"] == str(trained.estimate("m_v"))
     assert bayes_risk(TASK).summary().startswith("BayesRisk, converged\n")
-    point = risk_and_gradient(TASK, "softmax", slrlab.FullOrderParameters(1, 0, 0, 1, 1, 0, 1))
+    point = risk_and_gradient(TASK, "softmax", POINT)
     assert "  risk " in point.summary()
 
 

@@ -28,6 +28,7 @@ from slrlab.model.activations import (
 )
 from slrlab.model.lengths import LengthLaw, LengthLike
 from slrlab.model.order_parameters import FullOrderParameters, OrderParameters
+from slrlab.model.setting import Setting
 from slrlab.model.tasks import (
     MaxSLR,
     SelectionTask,
@@ -136,6 +137,7 @@ __all__ = [
     "ScalarMap",
     "SelectionTask",
     "SequenceScaler",
+    "Setting",
     "SingleLocationAttention",
     "SlrlabError",
     "SpikedSLR",

@@ -135,7 +135,8 @@ class Result:
     """Base of all results: conversion and display; subclasses add the numbers.
 
     A subclass with more than one number of a kind also has ``plot(ax=None)``, which returns the
-    axes.
+    axes. A field called ``setting`` says what the numbers belong to; its own parts take its place
+    in dictionaries and tables.
     """
 
     status: Status
@@ -145,7 +146,11 @@ class Result:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as JSON-ready values."""
-        return {f.name: plain(getattr(self, f.name)) for f in dataclasses.fields(self)}
+        given: dict[str, Any] = {}
+        for field in dataclasses.fields(self):
+            value = plain(getattr(self, field.name))
+            given |= value if field.name == "setting" else {field.name: value}
+        return given
 
     def to_frame(self) -> pd.DataFrame:
         """Return the fields as a one-row table."""

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from slrlab._result import Status
 from slrlab.experiments import comparison as comparison  # names what may be stored
 from slrlab.experiments.encoding import decode, encode, storable
-from slrlab.model.lengths import LengthLaw
+from slrlab.model.activations import Elementwise, make_activation
+from slrlab.model.setting import Setting
+from slrlab.model.tasks import SpikedSLR
 from slrlab.theory.erm import ErmBranch, ErmTheory
 
 _PLAIN = st.recursive(
@@ -87,17 +89,12 @@ def _theory():
             "V_k",
             "V_v",
             "bias",
-            "ridge_k",
-            "ridge_v",
             "replicon",
             "bistable_fraction",
             "trace_gap",
             "residual",
             "test_risk_low",
             "test_risk_high",
-            "alpha",
-            "signal",
-            "noise",
         ],
         0.1,
     )
@@ -111,9 +108,7 @@ def _theory():
         branches=(branch,),
         samples=4096,
         steps=12,
-        task="spiked",
-        length=LengthLaw.of("1,2,3"),
-        activation="softmax",
+        setting=Setting(SpikedSLR(2.0, "1,2,3", 0.1), make_activation("erf"), 0.5, 0.1, 0.0),
         errors={"m_k": math.inf},
     )
 
@@ -124,7 +119,26 @@ def test_results_come_back():
     assert repr(found) == repr(known)
     assert isinstance(found, ErmTheory)
     assert found.status is Status.UNSTABLE
-    assert found.length == known.length
+    assert found.setting == known.setting
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        Setting(SpikedSLR(2.0, 3)),
+        Setting(SpikedSLR(2.0, "1:0.25,4:0.75"), make_activation("erf", bias=-0.3)),
+        Setting(SpikedSLR(2.0, 3), make_activation("normalised: 1 + x**2"), 2.0, 0.1, 0.2),
+    ],
+)
+def test_settings_come_back_with_their_functions(setting):
+    found = decode(encode(setting))
+    assert found == setting
+
+
+def test_a_setting_whose_names_do_not_stand_for_it_is_not_written():
+    other = Setting(SpikedSLR(2.0, 3), Elementwise("softmax"))
+    with pytest.raises(TypeError, match="softmax is not registered: it cannot be kept as data"):
+        encode(other)
 
 
 @dataclass
@@ -157,6 +171,8 @@ def _array(**other):
         '{"kind": "Status", "value": "splendid"}',
         '{"kind": "ErmBranch", "fields": {"branch": "informed"}}',
         '{"kind": "LengthLaw", "fields": {"lengths": [1], "probabilities": [2.0], "label": ""}}',
+        '{"kind": "Setting", "fields": {"task": "spiked", "signal": 2.0}}',
+        '{"kind": "Setting", "fields": {"task": "os", "signal": 2.0, "length": 3, "noise": 0}}',
         '{"kind": ["tuple"], "items": []}',
         '{"kind": "dict", "items": [[[1], 2]]}',
         '{"kind": "frame", "columns": [], "index": {"kind": "category", "items": []}}',

@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from slrlab import SpikedSLR, gradient_flow
+from slrlab import Elementwise, ScalarMap, SpikedSLR, gradient_flow
 from slrlab.figures.animation import COLOURS, animate_flow, draw_moment
+from slrlab.theory.landscape.risk import make_landscape
 
 TASK = SpikedSLR(2.0, 3)
 STARTS = [
@@ -57,6 +58,29 @@ def test_a_flow_without_end_is_cut(tmp_path):
     assert flow.status == "diverged"
     found = animate_flow(flow, tmp_path / "away.gif", frames=3, points=5)
     assert found.stat().st_size > 1000
+
+
+class Wide(SpikedSLR):
+    name = "wide-for-test"
+
+
+@pytest.mark.parametrize(("name", "kind"), [("linear", SpikedSLR), ("own-for-test", Wide)])
+def test_contours_are_those_of_the_flow_itself(name, kind):
+    """An activation may share the name of a built-in one; it and its task may be unregistered."""
+    bent = ScalarMap(
+        lambda x: 1.0 + np.tanh(x),
+        lambda x: np.cosh(x) ** -2.0,
+        lambda x: -2.0 * np.tanh(x) * np.cosh(x) ** -2.0,
+    )
+    task, activation = kind(2.0, 3), Elementwise(name, phi=bent)
+    flow = gradient_flow(task, activation, start=STARTS[0], tolerance=1e-4)
+    own, given = (
+        draw_moment(flow, points=7, landscape=landscape).axes[0]
+        for landscape in (None, make_landscape(task, activation))
+    )
+    assert own.get_title().startswith(f"{name} on {task.name}-SLR")
+    levels, expected = (axes.collections[0].levels for axes in (own, given))
+    assert levels.tolist() == expected.tolist()
 
 
 def test_bad_input_is_named(flows, tmp_path):

@@ -57,10 +57,7 @@ def _print_dimension(found: Comparison) -> None:
         ours, exact = found.sides(name)
         rows.append((name, str(exact), str(ours), *_tested(gap)))
     one = found.simulation
-    title = (
-        f"{one.activation} on {one.task} (signal {one.signal:g}, length {one.length}), "
-        f"alpha {one.alpha:g}, D {one.dim}, {one.seeds} seeds: {found.status}"
-    )
+    title = f"{one.setting}, D {one.dim}, {one.seeds} seeds: {found.status}"
     print_table(title, ("quantity", "theory", "simulation", "gap (95 %)", "p"), rows)
     print_lines([_smallest(found.p_values, found.family_p)])
 

@@ -54,8 +54,8 @@ class Compared:
 
     @property
     def alpha(self) -> float:
-        """Samples per dimension; ``inf`` for infinite data."""
-        return self.found.alpha if isinstance(self.found, ErmTheory) else math.inf
+        """Training sequences per dimension; ``inf`` for infinite data."""
+        return self.found.setting.alpha
 
     @property
     def risk(self) -> Estimate:
@@ -82,15 +82,13 @@ class Compared:
     def to_dict(self) -> dict[str, Any]:
         """Return setting, risks and status as JSON-ready values."""
         found = self.found
-        row: dict[str, Any] = {name: getattr(found, name) for name in SETTING[:-1]}
-        row |= {"alpha": self.alpha, "activation": found.activation}
+        row: dict[str, Any] = found.setting.to_dict() | {"alpha": self.alpha}
         row |= {"risk": self.risk.value, "error": self.risk.error}
         row |= {"bayes_risk": self.bayes_risk.value, "excess": self.excess.value}
         if isinstance(self.bayes, BayesOptimal):
             row |= {"amp_risk": self.bayes.risk_amp}
         if isinstance(found, ErmTheory):
             row |= {"risk_low": found.test_risk_low, "risk_high": found.test_risk_high}
-            row |= {"ridge_k": found.ridge_k, "ridge_v": found.ridge_v}
         row |= {"m_k": found.m_k, "m_v": found.m_v, "bias": found.bias}
         return {name: plain(value) for name, value in row.items()} | {"status": str(found.status)}
 
@@ -180,7 +178,7 @@ class ActivationComparison(Result):
         others = [name for name in varied if name != chosen]
         groups: dict[tuple[str, ...], list[Compared]] = {}
         for row, given in zip(self.rows, whole, strict=True):
-            same = () if chosen == "activation" else (row.found.activation,)
+            same = () if chosen == "activation" else (row.found.setting.activation_name,)
             groups.setdefault((*(str(given[name]) for name in others), *same), []).append(row)
         wheres: list[str] = []
         for key, rows in groups.items():
@@ -357,7 +355,7 @@ def _draw_curve(axes: Axes, x: str, rows: list[Compared], where: str, strength: 
     """Draw the risks of some rows against ``x``, and the Bayes risk beside them."""
     known = axes.get_legend_handles_labels()[1]
     if x == "activation":
-        marks = [mark_of(row.found.activation) for row in rows]
+        marks = [mark_of(row.found.setting.activation_name) for row in rows]
         places: list[Any] = [mark.label for mark in marks]
         for place, mark, row in zip(places, marks, rows, strict=True):
             look = mark.line(label="_nolegend_", linestyle="none", capsize=3, alpha=strength)
@@ -366,7 +364,7 @@ def _draw_curve(axes: Axes, x: str, rows: list[Compared], where: str, strength: 
         axes.axhline(rows[0].bayes_risk.value, **look)
         axes.margins(x=0.2)
     else:
-        mark = mark_of(rows[0].found.activation)
+        mark = mark_of(rows[0].found.setting.activation_name)
         finite = [row for row in rows if math.isfinite(_place(row, x))]
         for row in (row for row in rows if row not in finite):
             label = f"{mark.label}, {x} ∞{where}"
@@ -400,4 +398,5 @@ def _place(row: Compared, x: str) -> float:
     """Return where a row stands on the axis of a setting."""
     if x == "alpha":
         return row.alpha
-    return row.found.length.mean if x == "length" else float(getattr(row.found, x))
+    task = row.found.setting.task
+    return task.length.mean if x == "length" else float(getattr(task, x))

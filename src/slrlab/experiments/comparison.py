@@ -17,9 +17,10 @@ from slrlab._plot import axes_of
 from slrlab._result import Estimate, Result, Status, plain
 from slrlab.experiments.encoding import storable
 from slrlab.experiments.student import difference, family_p, interval, normal_score, p_value
-from slrlab.model.activations import Activation, make_activation
+from slrlab.model.activations import LINEAR, SOFTMAX, SOFTPLUS, Activation
 from slrlab.model.lengths import LengthLaw
-from slrlab.model.tasks import Task, make_task
+from slrlab.model.setting import Setting
+from slrlab.model.tasks import MaxSLR, SpikedSLR, Task
 from slrlab.simulation.training.erm import ErmRun, ErmSimulation, simulate_erm
 from slrlab.theory.erm import ErmBranch, ErmTheory, erm_theory
 from slrlab.theory.erm.fields import BLOCKS
@@ -29,52 +30,24 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-storable(Status, LengthLaw, ErmBranch, ErmTheory)
+storable(Status, LengthLaw, Setting, ErmBranch, ErmTheory)
 QUANTITIES = ("m_k", "m_v", "q_k", "q_v", "order_risk", "train_mse")
 """What is always compared; with test samples ``test_risk``, measured on fresh data, is too."""
-
-
-@dataclass(frozen=True)
-class Setting:
-    """A point at which theory and simulation are compared."""
-
-    task: str
-    signal: float
-    length: str | int
-    noise: float
-    activation: str
-    alpha: float
-    ridge_k: float
-    ridge_v: float
-
-    def make_task(self) -> Task:
-        """Return the task."""
-        return make_task(self.task, signal=self.signal, length=self.length, noise=self.noise)
-
-    @property
-    def training(self) -> dict[str, float]:
-        """Return how it is trained, as arguments of `erm_theory` and `simulate_erm`."""
-        return {"alpha": self.alpha, "ridge_k": self.ridge_k, "ridge_v": self.ridge_v}
-
-    def __str__(self) -> str:
-        noise = f", noise {self.noise:g}" if self.noise else ""
-        where = f"{self.task} ν={self.signal:g}, L={self.length}{noise}"
-        return f"{self.activation}, {where}, α={self.alpha:g}"
 
 
 # both tasks, three activations, lengths 2 to 4 and a random one, with and without noise, on the
 # side of the ridges where replica symmetry holds
 STANDARD = (
-    Setting("spiked", 2.0, 3, 0.0, "softmax", 4.0, 0.5, 0.8),
-    Setting("spiked", 4.0, 2, 0.3, "softmax", 2.0, 0.6, 0.6),
-    Setting("spiked", 3.0, 4, 0.0, "softmax", 3.0, 0.6, 1.0),
-    Setting("spiked", 2.0, 3, 0.3, "linear", 4.0, 0.5, 2.0),
-    Setting("spiked", 4.0, 4, 0.0, "linear", 3.0, 0.5, 2.0),
-    Setting("spiked", 3.0, 2, 0.0, "softplus", 3.0, 0.4, 0.6),
-    Setting("spiked", 2.0, "2,3,4", 0.0, "softmax", 4.0, 0.6, 0.8),
-    Setting("max", 2.0, 3, 0.0, "softmax", 4.0, 0.5, 0.8),
-    Setting("max", 3.0, 2, 0.3, "linear", 3.0, 0.5, 1.5),
-    Setting("max", 3.0, 4, 0.3, "softplus", 4.0, 0.5, 0.8),
+    Setting(SpikedSLR(2.0, 3), SOFTMAX, alpha=4.0, ridge_k=0.5, ridge_v=0.8),
+    Setting(SpikedSLR(4.0, 2, 0.3), SOFTMAX, alpha=2.0, ridge_k=0.6, ridge_v=0.6),
+    Setting(SpikedSLR(3.0, 4), SOFTMAX, alpha=3.0, ridge_k=0.6, ridge_v=1.0),
+    Setting(SpikedSLR(2.0, 3, 0.3), LINEAR, alpha=4.0, ridge_k=0.5, ridge_v=2.0),
+    Setting(SpikedSLR(4.0, 4), LINEAR, alpha=3.0, ridge_k=0.5, ridge_v=2.0),
+    Setting(SpikedSLR(3.0, 2), SOFTPLUS, alpha=3.0, ridge_k=0.4, ridge_v=0.6),
+    Setting(SpikedSLR(2.0, "2,3,4"), SOFTMAX, alpha=4.0, ridge_k=0.6, ridge_v=0.8),
+    Setting(MaxSLR(2.0, 3), SOFTMAX, alpha=4.0, ridge_k=0.5, ridge_v=0.8),
+    Setting(MaxSLR(3.0, 2, 0.3), LINEAR, alpha=3.0, ridge_k=0.5, ridge_v=1.5),
+    Setting(MaxSLR(3.0, 4, 0.3), SOFTPLUS, alpha=4.0, ridge_k=0.5, ridge_v=0.8),
 )
 
 
@@ -202,27 +175,25 @@ def compare_erm(
     size: dict[str, Any] = {"dim": dim, "seeds": seeds, "seed": seed, "test_samples": test_samples}
     found = simulate_erm(task, activation, alpha=alpha, **ridges, **size, **options)
     # N is a whole number: the theory is solved at the ratio that the data have
-    exact = theory or erm_theory(task, activation, alpha=found.alpha, **ridges)
-    risk = order_risk(task, activation, found)
+    exact = theory or erm_theory(task, activation, alpha=found.setting.alpha, **ridges)
+    risk = order_risk(found)
     names = QUANTITIES if test_samples == 0 else (*QUANTITIES, "test_risk")
     gaps = {name: difference(*_sides(exact, found, risk, name)) for name in names}
     status = max(found.status, exact.status, key=list(Status).index)
     return Comparison(status, exact, found, risk, gaps)
 
 
-def order_risk(task: Task, activation: Activation | str, simulation: ErmSimulation) -> Estimate:
+def order_risk(simulation: ErmSimulation) -> Estimate:
     """Return the test risk from the order parameters of each training, averaged over seeds."""
-    chosen = make_activation(activation)
-    risks = [run_risk(task, chosen, run) for run in simulation.runs]
-    return Estimate.of(risks)
+    return Estimate.of([run_risk(simulation.setting, run) for run in simulation.runs])
 
 
-def run_risk(task: Task, activation: Activation, run: ErmRun) -> float:
+def run_risk(setting: Setting, run: ErmRun) -> float:
     """Return the risk of one trained predictor from its order parameters on M."""
     if not (run.status.usable and math.isfinite(run.overlaps.q_kk)):
         return math.nan
-    here = activation.with_bias(run.bias)
-    return risk_at(task, here, run.overlaps.on_manifold, tolerance=1e-6).risk
+    activation = setting.activation_at(run.bias)
+    return risk_at(setting.task, activation, run.overlaps.on_manifold, tolerance=1e-6).risk
 
 
 def _sides(

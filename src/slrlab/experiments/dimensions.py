@@ -197,7 +197,7 @@ def extrapolate_erm(
     for at, dim in enumerate(sizes):
         # the same N/D has the same theory: it is solved once
         ratio = samples_of(alpha, dim) / dim
-        known = [old.theory for old in found if old.simulation.alpha == ratio]
+        known = [old.theory for old in found if old.simulation.setting.alpha == ratio]
         here = {"alpha": alpha, "dim": dim, "seeds": seeds, "seed": first + at * seeds, **given}
         here |= {"theory": known[0] if known else None}
         part = _part(report, at, len(sizes), dim)

@@ -77,7 +77,11 @@ def _written(value: Any) -> Any:
         raise TypeError(f"a value of type {kind.__name__} cannot be kept as data")
     if isinstance(value, Enum):
         return {"kind": kind.__name__, "value": value.value}
-    own = {field.name: _written(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if hasattr(value, "to_data"):
+        given = value.to_data()
+    else:
+        given = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    own = {name: _written(item) for name, item in given.items()}
     return {"kind": kind.__name__, "fields": own}
 
 
@@ -161,6 +165,8 @@ def _read_storable(value: dict[str, Any]) -> Any:
     if issubclass(kind, Enum):
         return kind(value["value"])
     own = {name: _read(item) for name, item in value["fields"].items()}
+    if hasattr(kind, "from_data"):
+        return kind.from_data(**own)
     if set(own) != {field.name for field in dataclasses.fields(kind)}:
         raise ValueError(f"no {kind.__name__}")
     return kind(**own)

@@ -112,10 +112,9 @@ class FlowComparison(Result):
         name = max(self.gaps, key=lambda key: self.gaps[key])
         first = self.runs[0]
         return (
-            f"{first.method} of {self.flow.activation} on {self.flow.task} (signal "
-            f"{self.flow.signal:g}, length {self.flow.length}), D {self.dim}, {len(self.runs)} "
-            f"runs to time {first.times[-1]:g}: largest gap to the flow {self.worst:.4f} in "
-            f"{name}, {self.status}"
+            f"{first.method} of {self.flow.setting}, D {self.dim}, {len(self.runs)} runs to time "
+            f"{first.times[-1]:g}: largest gap to the flow {self.worst:.4f} in {name}, "
+            f"{self.status}"
         )
 
 

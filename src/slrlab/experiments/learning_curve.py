@@ -21,8 +21,7 @@ TOLERANCE = 5e-3
 Curve = tuple[str, float, str]
 """A task, its signal and an activation."""
 
-_KEPT: tuple[str, ...] = ("ridge_k", "ridge_v", "m_k", "m_v", "q_k", "q_v", "replicon", "stable")
-_KEPT += ("bistable_fraction", "trace_gap")
+_KEPT = ("m_k", "m_v", "q_k", "q_v", "replicon", "stable", "bistable_fraction", "trace_gap")
 
 
 def curve_task(name: str, signal: float) -> Task:
@@ -73,6 +72,7 @@ def _curve_rows(item: tuple[Curve, tuple[float, ...], float]) -> list[dict[str, 
                 "status": str(best.status),
                 "tolerance": tolerance,
             }
+            | best.setting.training
             | {key: getattr(best, key) for key in _KEPT}
         )
     return rows

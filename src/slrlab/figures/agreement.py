@@ -10,12 +10,13 @@ from scipy import special
 
 from slrlab._result import Estimate
 from slrlab._types import Report
-from slrlab.experiments.comparison import QUANTITIES, STANDARD, Setting, compare_erm
+from slrlab.experiments.comparison import QUANTITIES, STANDARD, compare_erm
 from slrlab.experiments.dimensions import gap_limit
 from slrlab.experiments.parallel import parallel_map
 from slrlab.experiments.student import normal_score, p_value
 from slrlab.figures.points import data_seed
 from slrlab.figures.style import house_style
+from slrlab.model.setting import Setting
 from slrlab.theory.erm import ErmTheory, erm_theory
 from slrlab.theory.erm.fields import BLOCKS
 
@@ -67,18 +68,24 @@ def compute(profile: str = "quick", report: Report | None = None) -> pd.DataFram
 
 def _theory(item: tuple[Setting, float]) -> ErmTheory:
     setting, tolerance = item
-    activation, training = setting.activation, setting.training
-    return erm_theory(setting.make_task(), activation, tolerance=tolerance, **training)  # type: ignore[arg-type]
+    return erm_theory(**setting.arguments, tolerance=tolerance)
 
 
 def _compared(item: tuple[int, ErmTheory, int, int, int]) -> pd.DataFrame:
     number, theory, dim, seeds, place = item
     setting = STANDARD[number]
-    where: dict[str, Any] = {"dim": dim, "seeds": seeds, **setting.training}
-    where["seed"] = data_seed(setting) + place * seeds  # each dimension has its own data
-    found = compare_erm(setting.make_task(), setting.activation, theory=theory, **where)
+    seed = data_seed(setting) + place * seeds  # each dimension has its own data
+    found = compare_erm(**setting.arguments, dim=dim, seeds=seeds, seed=seed, theory=theory)
     status = {"theory_status": str(theory.status), "status": str(found.simulation.status)}
-    return found.to_frame().assign(number=number + 1, setting=str(setting), **status)
+    return found.to_frame().assign(number=number + 1, setting=_label(setting), **status)
+
+
+def _label(setting: Setting) -> str:
+    """Return a setting in the symbols of a figure."""
+    task = setting.task
+    noise = f", noise {task.noise:g}" if task.noise else ""
+    where = f"{task.name} ν={task.signal:g}, L={task.length}{noise}"
+    return f"{setting.activation_name}, {where}, α={setting.alpha:g}"
 
 
 def _limits(frame: pd.DataFrame) -> pd.DataFrame:

@@ -20,8 +20,6 @@ from slrlab import _checks
 from slrlab._result import Status
 from slrlab._types import FloatArray, Report
 from slrlab.figures.style import house_style
-from slrlab.model.activations import make_activation
-from slrlab.model.tasks import make_task
 from slrlab.theory.landscape.minima import Minimum
 from slrlab.theory.landscape.path import Flow
 from slrlab.theory.landscape.risk import SIZE, Landscape, make_landscape
@@ -75,8 +73,7 @@ def animate_flow(
     points
         Risks computed along each direction for the contours, which are interpolated.
     landscape
-        Where the contours come from; None for the task and the activation of the flows, by their
-        names.
+        Where the contours come from; None for the task and the activation of the flows.
     report
         Called as ``report(done, total, label)`` along the way.
 
@@ -101,7 +98,7 @@ def animate_flow(
     paths = [flows] if isinstance(flows, Flow) else list(flows)
     count, speed = _checks.integer(frames, "frames", low=2), _checks.integer(rate, "rate")
     side = _checks.integer(points, "points", low=4)
-    if len({_setting(flow) for flow in paths}) != 1:
+    if len({flow.setting for flow in paths}) != 1:
         raise ValueError(f"flows must be one or more of a single setting, got {len(paths)} flows")
     bias = _bias(paths)
     plane = _Plane(paths, landscape or _landscape(paths[0], bias), bias, side, report)
@@ -143,10 +140,6 @@ def draw_moment(
         return film.figure
 
 
-def _setting(flow: Flow) -> tuple[Any, ...]:
-    return flow.task, flow.signal, str(flow.length), flow.noise, flow.activation
-
-
 def _bias(flows: Sequence[Flow]) -> float:
     """Return the bias of the contours: that of the best minimum that is reached."""
     ends = [flow.destination for flow in flows if flow.destination is not None]
@@ -154,8 +147,7 @@ def _bias(flows: Sequence[Flow]) -> float:
 
 
 def _landscape(flow: Flow, bias: float) -> Landscape:
-    task = make_task(flow.task, signal=flow.signal, length=flow.length, noise=flow.noise)
-    return make_landscape(task, make_activation(flow.activation, bias=bias))
+    return make_landscape(flow.setting.task, flow.setting.activation_at(bias))
 
 
 class _Plane:
@@ -235,6 +227,7 @@ class _Film:
         import matplotlib.pyplot as plt
 
         self.plane = plane
+        self.task = plane.flows[0].setting.task
         self.end = max(float(flow.times[-1]) for flow in plane.flows)
         self.figure, (left, right) = plt.subplots(
             1, 2, figsize=(8.4, 4.2), dpi=_DPI, width_ratios=(1.35, 1.0), layout="constrained"
@@ -244,11 +237,9 @@ class _Film:
         self.tracks = [_track(left, i) for i in range(len(plane.flows))]
         self.curves = [_track(right, i) for i in range(len(plane.flows))]
         self._side(right)
-        first = plane.flows[0]
-        signal = "\\infty" if math.isinf(first.signal) else f"{first.signal:g}"
-        left.set_title(
-            f"{first.activation} on {first.task}-SLR, $\\nu={signal}$, $L={first.length}$"
-        )
+        task, name = self.task, plane.flows[0].setting.activation_name
+        signal = "\\infty" if math.isinf(task.signal) else f"{task.signal:g}"
+        left.set_title(f"{name} on {task.name}-SLR, $\\nu={signal}$, $L={task.length}$")
         self.clock = right.set_title("time 0")
 
     def pictures(self, count: int, report: Report | None) -> list[Image]:
@@ -348,7 +339,7 @@ class _Film:
         risks = np.concatenate([flow.risk for flow in self.plane.flows])
         low, high = float(risks.min()), float(risks.max())
         # a start far above the trivial risk would flatten all that follows: it enters from above
-        high = max(min(high, _CEILING * (1.0 + self.plane.flows[0].noise ** 2)), 1.05 * low)
+        high = max(min(high, _CEILING * self.task.trivial_risk), 1.05 * low)
         margin = 0.06 * max(high - low, 0.05)
         for item in self.plane.minima:
             panel.axhline(item.risk, color="0.5", linewidth=0.8, linestyle=(0, (4, 3)))

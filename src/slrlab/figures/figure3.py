@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slrlab._types import Report
-from slrlab.experiments.comparison import Setting
 from slrlab.experiments.learning_curve import (
     ACTIVATIONS,
     ALPHAS,
@@ -23,6 +22,8 @@ from slrlab.experiments.learning_curve import TOLERANCE as SHARED_TOLERANCE
 from slrlab.experiments.parallel import parallel_map
 from slrlab.figures.points import simulated_rows
 from slrlab.figures.style import FINE_STATUSES, MARKS, house_style, mark_statuses, shared_legend
+from slrlab.model.activations import make_activation
+from slrlab.model.setting import Setting
 from slrlab.theory.bayes_optimal import bayes_optimal, bayes_thresholds
 
 if TYPE_CHECKING:
@@ -141,7 +142,8 @@ def _setting(row: dict[str, Any]) -> Setting:
         max(ridge, _LEAST_RIDGE if not _trusted(row) else 0.0) if math.isfinite(ridge) else plain
         for ridge, plain in zip(found, _PLAIN_RIDGES, strict=True)
     ]
-    return Setting(row["task"], row["signal"], LENGTH, 0.0, row["curve"], row["alpha"], *ridges)
+    task, activation = curve_task(row["task"], row["signal"]), make_activation(row["curve"])
+    return Setting(task, activation, row["alpha"], *ridges)
 
 
 def _bayes_rows(

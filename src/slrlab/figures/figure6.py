@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slrlab._types import Report
-from slrlab.experiments.comparison import Setting
 from slrlab.experiments.parallel import parallel_map
 from slrlab.figures.points import simulated_rows
 from slrlab.figures.style import MARKS, house_style
-from slrlab.model.tasks import make_task
+from slrlab.model.activations import make_activation
+from slrlab.model.setting import Setting
+from slrlab.model.tasks import SpikedSLR
 from slrlab.theory.erm import ridge_map
 
 if TYPE_CHECKING:
@@ -64,17 +65,16 @@ def compute(profile: str = "quick", report: Report | None = None) -> pd.DataFram
 
 
 def _setting(row: dict[Hashable, Any]) -> Setting:
-    where = ("spiked", SIGNAL, LENGTH, 0.0, row["activation"], ALPHA)
-    return Setting(*where, ridge_k=row["ridge_k"], ridge_v=row["ridge_v"])
+    activation = make_activation(row["activation"])
+    return Setting(SpikedSLR(SIGNAL, LENGTH), activation, ALPHA, row["ridge_k"], row["ridge_v"])
 
 
 def _rows(setting: Line) -> pd.DataFrame:
     """Return one line of the map."""
     activation, ridge_v, ridge_k, tolerance = setting
-    task = make_task("spiked", signal=SIGNAL, length=LENGTH)
-    found = ridge_map(
-        task, activation, alpha=ALPHA, ridge_k=ridge_k, ridge_v=[ridge_v], tolerance=tolerance
-    )
+    ridges: dict[str, Any] = {"ridge_k": ridge_k, "ridge_v": [ridge_v]}
+    task = SpikedSLR(SIGNAL, LENGTH)
+    found = ridge_map(task, activation, alpha=ALPHA, tolerance=tolerance, **ridges)
     return found.to_frame().sort_values("ridge_k")[["activation", *_KEPT]]
 
 

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slrlab._types import Report
-from slrlab.experiments.comparison import Setting
 from slrlab.experiments.parallel import parallel_map
 from slrlab.figures.points import simulated_rows
 from slrlab.figures.style import MARKS, house_style, mark_statuses, shared_legend
-from slrlab.model.tasks import make_task
+from slrlab.model.activations import make_activation
+from slrlab.model.setting import Setting
+from slrlab.model.tasks import SpikedSLR
 from slrlab.simulation.training.erm import INITS
 from slrlab.theory.erm import optimal_ridge
 
@@ -50,16 +51,7 @@ def compute(profile: str = "quick", report: Report | None = None) -> pd.DataFram
     rows = [row | {"init": init} for curve in theory for row in curve for init in INITS]
     points = [
         (
-            Setting(
-                "spiked",
-                SIGNAL,
-                row["length"],
-                0.0,
-                row["activation"],
-                row["alpha"],
-                row["ridge_k"],
-                row["ridge_v"],
-            ),
+            _setting(row),
             max(2, round(SIZE[profile] / math.sqrt(row["alpha"]))),
             SEEDS[profile],
             row["init"],
@@ -73,17 +65,22 @@ def compute(profile: str = "quick", report: Report | None = None) -> pd.DataFram
     )
 
 
+def _setting(row: dict[str, Any]) -> Setting:
+    task, activation = SpikedSLR(SIGNAL, row["length"]), make_activation(row["activation"])
+    return Setting(task, activation, row["alpha"], row["ridge_k"], row["ridge_v"])
+
+
 def _theory(curve: tuple[str, int, tuple[float, ...], float]) -> list[dict[str, Any]]:
     """Return the rows of one curve, from many samples to few, each continued from the last."""
     activation, length, alphas, tolerance = curve
-    task = make_task("spiked", signal=SIGNAL, length=length)
+    task = SpikedSLR(SIGNAL, length)
     rows, near = [], None
     for alpha in sorted(alphas, reverse=True):
         near = optimal_ridge(task, activation, alpha=alpha, tolerance=tolerance, start=near)
         row = {"activation": activation, "length": length, "alpha": alpha}
         row |= {"risk": near.test_risk, "error": near.test_risk_error, "status": str(near.status)}
         row |= {"risk_low": near.test_risk_low, "risk_high": near.test_risk_high}
-        rows.append(row | {"ridge_k": near.ridge_k, "ridge_v": near.ridge_v, "branch": near.branch})
+        rows.append(row | near.setting.training | {"branch": near.branch})
     return rows
 
 

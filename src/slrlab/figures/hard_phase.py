@@ -35,7 +35,7 @@ NOISE = 0.02
 IMPOSSIBLE, HARD, EASY = "#E4E4E4", "#F5E3B5", "#FAFAF5"
 IT, AMP = "#000000", "#8C6100"  # no colour of an activation
 
-Setting = tuple[str, float, int, float, float]
+Point = tuple[str, float, int, float, float]
 
 
 def compute(profile: str = "quick", report: Report | None = None) -> pd.DataFrame:
@@ -49,12 +49,12 @@ def compute(profile: str = "quick", report: Report | None = None) -> pd.DataFram
     upright = [1.0, 1.0 + 1e-9, jump - 1e-5, jump + 1e-5]
     alphas = np.concatenate([np.linspace(*ALPHAS, count), bend, upright])
     lengths = np.unique(np.rint(np.geomspace(*LENGTHS, count)).astype(int))
-    settings: list[Setting] = []
+    points: list[Point] = []
     for noise in (NOISE, 0.0):  # costly ones first
-        settings += [("signal", float(nu), LENGTH, noise, 0.0) for nu in _signals(count)]
-    settings += [("length", SIGNAL, int(length), 0.0, 0.0) for length in lengths[::-1]]
-    settings += [("risk", SIGNAL, LENGTH, 0.0, float(alpha)) for alpha in alphas]
-    rows = parallel_map(_row, settings, label="figure phases", report=report)
+        points += [("signal", float(nu), LENGTH, noise, 0.0) for nu in _signals(count)]
+    points += [("length", SIGNAL, int(length), 0.0, 0.0) for length in lengths[::-1]]
+    points += [("risk", SIGNAL, LENGTH, 0.0, float(alpha)) for alpha in alphas]
+    rows = parallel_map(_row, points, label="figure phases", report=report)
     return pd.DataFrame(rows).sort_values(["panel", "noise", "signal", "length", "alpha"])
 
 
@@ -62,9 +62,9 @@ def _signals(count: int) -> np.ndarray[Any, np.dtype[np.float64]]:
     return np.geomspace(*SIGNALS, count)
 
 
-def _row(setting: Setting) -> dict[str, Any]:
+def _row(point: Point) -> dict[str, Any]:
     """Return one row of the table: thresholds, or risks if the panel is that of risks."""
-    panel, signal, length, noise, alpha = setting
+    panel, signal, length, noise, alpha = point
     task = make_task("spiked", signal=signal, length=length, noise=noise)
     row = {"panel": panel, "signal": signal, "length": length, "noise": noise, "alpha": alpha}
     if panel == "risk":

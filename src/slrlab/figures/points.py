@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from slrlab._types import Report
-from slrlab.experiments.comparison import Setting, order_risk
+from slrlab.experiments.comparison import order_risk
 from slrlab.experiments.parallel import parallel_map
+from slrlab.model.setting import Setting
 from slrlab.model.tasks import make_task
 from slrlab.simulation.training.erm import simulate_erm, training_bytes
 from slrlab.theory.population.minimal import minimal_risk
@@ -32,7 +33,7 @@ def simulated_rows(
     points: Sequence[Simulated], *, label: str, report: Report | None = None
 ) -> list[dict[str, Any]]:
     """Return `simulated_row` of each point, with no more processes than memory allows."""
-    sizes = [training_bytes(setting.make_task(), dim, setting.alpha) for setting, dim, *_ in points]
+    sizes = [training_bytes(setting.task, dim, setting.alpha) for setting, dim, *_ in points]
     size = max(sizes, default=0)
     return parallel_map(simulated_row, points, label=label, report=report, size=size)
 
@@ -45,11 +46,8 @@ def data_seed(setting: Setting) -> int:
 def simulated_row(point: Simulated) -> dict[str, Any]:
     """Return simulated test risk (from the trained order parameters) and overlaps, with errors."""
     setting, dim, seeds, init = point
-    task = setting.make_task()
     found = simulate_erm(
-        task,
-        setting.activation,
-        **setting.training,  # type: ignore[arg-type]  # numbers by their names
+        **setting.arguments,
         dim=dim,
         seeds=seeds,
         seed=data_seed(setting),
@@ -57,7 +55,7 @@ def simulated_row(point: Simulated) -> dict[str, Any]:
         test_samples=0,
         max_steps=1000,
     )
-    risk = order_risk(task, setting.activation, found)
+    risk = order_risk(found)
     row = {"simulated_risk": risk.value, "simulated_error": risk.error}
     row |= {f"simulated_{name}": getattr(found, name) for name in _TRAINED}
     return row | {"dim": dim, "seeds": seeds, "simulated_status": str(found.status)}

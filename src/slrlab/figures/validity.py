@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slrlab._types import Report
-from slrlab.experiments.comparison import Setting
 from slrlab.experiments.parallel import parallel_map
 from slrlab.figures.points import simulated_rows
 from slrlab.figures.style import MARKS, house_style, mark_statuses, shared_legend
+from slrlab.model.activations import SOFTMAX
+from slrlab.model.setting import Setting
 from slrlab.model.tasks import make_task
 from slrlab.theory.erm import ridge_map
 from slrlab.theory.erm.stability import MOST_GAP
@@ -42,8 +43,6 @@ SEEDS = {"toy": 2, "quick": 3, "full": 8}
 COLOR = MARKS["softmax"].color  # all of it is softmax: shapes and dashes tell the rest apart
 
 _KEPT = (
-    "ridge_k",
-    "ridge_v",
     "test_risk",
     "test_risk_error",
     "test_risk_low",
@@ -79,8 +78,8 @@ def compute(profile: str = "quick", report: Report | None = None) -> pd.DataFram
 
 
 def _setting(row: dict[str, Any]) -> Setting:
-    where = (row["task"], row["signal"], row["length"], 0.0, "softmax", row["alpha"])
-    return Setting(*where, ridge_k=row["ridge_k"], ridge_v=row["ridge_v"])
+    task = make_task(row["task"], signal=row["signal"], length=row["length"])
+    return Setting(task, SOFTMAX, row["alpha"], row["ridge_k"], row["ridge_v"])
 
 
 def _theory(line: tuple[Panel, int, float]) -> list[dict[str, Any]]:
@@ -93,9 +92,12 @@ def _theory(line: tuple[Panel, int, float]) -> list[dict[str, Any]]:
         ridge_v=[ridge_v],
         tolerance=tolerance,
     )
-    where = {"task": name, "signal": signal, "length": length, "alpha": alpha}
+    where = {"task": name, "signal": signal, "length": length}
     rows = [
-        where | {key: getattr(point, key) for key in _KEPT} | {"status": str(point.status)}
+        where
+        | point.setting.training
+        | {key: getattr(point, key) for key in _KEPT}
+        | {"status": str(point.status)}
         for point in found.points
     ]
     return sorted(rows, key=lambda row: float(row["ridge_k"]))

@@ -10,7 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self, SupportsIndex, TypeVar
 
 import numpy as np
 from scipy import special
@@ -72,6 +72,20 @@ class Activation(ABC):
     def is_softmax(self) -> bool:
         """Whether the weights are ``softmax(χ)``: then a shift of all scores changes nothing."""
         return False
+
+    @property
+    def is_named(self) -> bool:
+        """Whether `make_activation` makes it from its name, up to the bias."""
+        try:
+            return make_activation(self.name).with_bias(self.bias) == self
+        except ValueError:
+            return False
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
+        # functions cannot be pickled: where the name stands for them, it travels alone
+        if self.is_named:
+            return _from_name, (self.name, self.bias)
+        return super().__reduce_ex__(protocol)
 
     def without_idle_bias(self) -> Self:
         """Return the activation with a free bias set to 0 where learning it changes nothing."""
@@ -251,6 +265,10 @@ SOFTPLUS = register_activation(
 )
 SPARSEMAX = register_activation(Projection("sparsemax", power=1.0))
 ENTMAX15 = register_activation(Projection("entmax15", power=2.0))
+
+
+def _from_name(name: str, bias: float | None) -> Activation:
+    return make_activation(name).with_bias(bias)
 
 
 def make_activation(name: str | Activation, *, bias: float | str | None = None) -> Activation:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -118,6 +119,7 @@ def _is_exponential(expression: Any, x: Any) -> bool:
     return bool(sympy.simplify(slope - 1) == 0)
 
 
+@cache  # the same expression is the same map, so that activations can be compared
 def _scalar_map(expression: Any, x: Any) -> ScalarMap:
     import sympy
 

@@ -105,6 +105,14 @@ class Task(ABC):
         The map is as smooth as the task allows, for quasi-Monte Carlo.
         """
 
+    @property
+    def is_named(self) -> bool:
+        """Whether `make_task` makes it from its name and its three parameters."""
+        if self.name not in TASKS:
+            return False
+        same = make_task(self.name, signal=self.signal, length=self.length, noise=self.noise)
+        return same == self
+
     def posterior(self, scores: FloatArray) -> FloatArray:
         """Return ``P(ε=ℓ | χ*)`` along the last axis."""
         if math.isinf(self.signal):

@@ -18,8 +18,8 @@ from slrlab._plot import axes_of, mark_of
 from slrlab._result import Estimate, Result, Status, plain
 from slrlab._types import Report
 from slrlab.model.activations import Activation, make_activation
-from slrlab.model.lengths import LengthLaw
 from slrlab.model.order_parameters import FullOrderParameters
+from slrlab.model.setting import Setting
 from slrlab.model.tasks import Task
 from slrlab.simulation.data.dataset import (
     Teacher,
@@ -82,6 +82,8 @@ class ErmSimulation(Result):
         Standard errors over seeds of the numbers above; empty with one seed.
     iterations, seconds
         Quasi-Newton steps and wall time of one training, on average.
+    setting
+        Task, activation, ridges and ``alpha``, which is ``samples/dim``.
     runs
         Each training.
     """
@@ -101,18 +103,11 @@ class ErmSimulation(Result):
     errors: dict[str, float]
     iterations: float
     seconds: float
-    alpha: float
     dim: int
     samples: int
     seeds: int
-    ridge_k: float
-    ridge_v: float
     init: str
-    activation: str
-    task: str
-    signal: float
-    length: LengthLaw
-    noise: float
+    setting: Setting
     runs: tuple[ErmRun, ...]
 
     @property
@@ -134,7 +129,7 @@ class ErmSimulation(Result):
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the test risk of each training, and their mean with its standard error."""
         axes = axes_of(ax)
-        look = mark_of(self.activation)
+        look = mark_of(self.setting.activation_name)
         seeds = [run.seed for run in self.runs]
         risks = [run.test_risk for run in self.runs]
         errors = [run.test_risk_error for run in self.runs]
@@ -147,10 +142,7 @@ class ErmSimulation(Result):
         return axes
 
     def __str__(self) -> str:
-        return (
-            f"{self.activation} on {self.task} (signal {self.signal:g}, length {self.length}), "
-            f"alpha {self.alpha:g}, D {self.dim}: test risk {self.risk}, {self.status}"
-        )
+        return f"{self.setting}, D {self.dim}: test risk {self.risk}, {self.status}"
 
 
 def simulate_erm(
@@ -248,7 +240,8 @@ def simulate_erm(
         del data  # the tokens of the next seed take their place
         risk = fresh_risk(task, chosen, trained.weights, drawn, samples=tests, seed=own)
         runs.append(_run(own, trained, drawn, risk, dim))
-    result = _average(runs, task, chosen, dim, count, ridge_k, ridge_v, init)
+    setting = Setting(task, chosen, count / dim, float(ridge_k), float(ridge_v))
+    result = _average(runs, setting, dim, count, init)
     return result.require() if strict else result
 
 
@@ -333,14 +326,7 @@ def _status(runs: Sequence[ErmRun]) -> Status:
 
 
 def _average(
-    runs: Sequence[ErmRun],
-    task: Task,
-    activation: Activation,
-    dim: int,
-    samples: int,
-    ridge_k: float,
-    ridge_v: float,
-    init: str,
+    runs: Sequence[ErmRun], setting: Setting, dim: int, samples: int, init: str
 ) -> ErmSimulation:
     names = {"m_k": "m_kk", "m_v": "m_vv", "q_k": "q_kk", "q_v": "q_vv"}
     names |= {name: name for name in ("m_kv", "m_vk", "q_kv")}
@@ -356,17 +342,10 @@ def _average(
         errors=errors,
         iterations=float(np.mean([run.iterations for run in runs])),
         seconds=float(np.mean([run.seconds for run in runs])),
-        alpha=samples / dim,
         dim=dim,
         samples=samples,
         seeds=len(runs),
-        ridge_k=float(ridge_k),
-        ridge_v=float(ridge_v),
         init=init,
-        activation=activation.name,
-        task=task.name,
-        signal=task.signal,
-        length=task.length,
-        noise=task.noise,
+        setting=setting,
         runs=tuple(runs),
     )

@@ -69,7 +69,6 @@ def measure(
     eigenvalue = replicon(means, problem.alpha, overlaps)
     warning = jump_warning(means, problem.alpha, overlaps)
     stable = bool(eigenvalue < 1.0 and warning.trace_gap <= MOST_GAP)
-    ridge_k, ridge_v = problem.ridges(means, overlaps)
     solved = solution.found.converged or bool(
         np.abs(remaining).max() < 0.1 and abs(remaining @ slope) < risk_error
     )
@@ -87,8 +86,6 @@ def measure(
         objective=problem.objective(means, overlaps),
         **{key: getattr(overlaps, key) for key in ORDER},
         bias=overlaps.bias if problem.trains_bias else float(problem.activation.bias or 0.0),
-        ridge_k=ridge_k,
-        ridge_v=ridge_v,
         replicon=eigenvalue,
         stable=stable,
         bistable_fraction=warning.bistable_fraction,
@@ -98,26 +95,13 @@ def measure(
         samples=solution.fields.size,
         steps=solution.steps,
         residual=solution.found.residual,
+        stiffness=problem.stiffness,
+        setting=problem.setting(*problem.ridges(means, overlaps)),
         errors=_errors(problem, overlaps, means, shifts, response),
-        **describe(problem),
     )
 
 
 ORDER = ("m_k", "m_v", "q_k", "q_v", "V_k", "V_v")
-
-
-def describe(problem: Problem) -> dict[str, Any]:
-    """Return the setting of a problem, as the fields of a result."""
-    task = problem.task
-    return {
-        "alpha": problem.alpha,
-        "task": task.name,
-        "signal": task.signal,
-        "length": task.length,
-        "noise": task.noise,
-        "activation": problem.activation.name,
-        "stiffness": problem.stiffness,
-    }
 
 
 def _status(found: FixedPoint, solved: bool, stable: bool, accurate: bool) -> Status:
@@ -174,11 +158,17 @@ def branch_of(name: str, solution: Solution) -> ErmBranch:
 
 def no_solution(problem: Problem) -> ErmTheory:
     """Return the result of a search in which every start diverged."""
-    unknown = {field.name: math.nan for field in fields(ErmTheory) if field.type == "float"}
-    ridges = {
-        name: math.nan if ridge is None else ridge
-        for name, ridge in (("ridge_k", problem.ridge_k), ("ridge_v", problem.ridge_v))
-    }
-    rest: dict[str, Any] = {"stable": False, "branch": "none", "branches": ()}
-    rest |= {"samples": 0, "steps": 0}
-    return ErmTheory(status=Status.DIVERGED, **unknown | ridges | rest | describe(problem))
+    numbers = (field.name for field in fields(ErmTheory) if field.type == "float")
+    unknown: dict[str, Any] = dict.fromkeys(numbers, math.nan)
+    ridges = (math.nan if r is None else r for r in (problem.ridge_k, problem.ridge_v))
+    return ErmTheory(
+        status=Status.DIVERGED,
+        **unknown,
+        stable=False,
+        branch="none",
+        branches=(),
+        samples=0,
+        steps=0,
+        stiffness=problem.stiffness,
+        setting=problem.setting(*ridges),
+    )

@@ -15,6 +15,7 @@ import numpy as np
 
 from slrlab._types import FloatArray
 from slrlab.model.activations import Activation
+from slrlab.model.setting import Setting
 from slrlab.model.tasks import Task
 from slrlab.theory.erm.equations import Channel, ChannelMeans, Stiffness
 from slrlab.theory.erm.fields import FieldSample
@@ -53,6 +54,10 @@ class Problem:
     def trains_bias(self) -> bool:
         """Whether the bias is learned along with the vectors."""
         return self.activation.bias is None
+
+    def setting(self, ridge_k: float, ridge_v: float) -> Setting:
+        """Return what a solution with these ridges belongs to."""
+        return Setting(self.task, self.activation, self.alpha, ridge_k, ridge_v)
 
     def images(self, means: ChannelMeans, overlaps: Overlaps) -> FloatArray:
         """Return, for each row of the means, the coordinates that the equations map to."""

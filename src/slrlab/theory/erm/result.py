@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from slrlab._result import Estimate, Result
-from slrlab.model.lengths import LengthLaw
+from slrlab.model.setting import Setting
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,6 @@ class ErmTheory(Result):
         and ``objective``.
     bias
         Bias of the activation: given, or learned with the vectors if it is free.
-    ridge_k, ridge_v
-        The ridges, given or optimal.
     replicon, stable
         Stability of replica symmetry: ``stable`` is ``replicon < 1`` and ``trace_gap <= 0.03``.
     bistable_fraction, trace_gap
@@ -57,6 +55,8 @@ class ErmTheory(Result):
         The start that led to the fixed point of lowest objective, and all distinct ones.
     samples, steps, residual
         Sequences averaged over, evaluations of the map, and its last residual.
+    setting
+        Task, activation, ``alpha`` and the ridges, given or optimal.
     """
 
     test_risk: float
@@ -72,8 +72,6 @@ class ErmTheory(Result):
     V_k: float
     V_v: float
     bias: float
-    ridge_k: float
-    ridge_v: float
     replicon: float
     stable: bool
     bistable_fraction: float
@@ -84,12 +82,7 @@ class ErmTheory(Result):
     steps: int
     residual: float
     stiffness: str
-    alpha: float
-    task: str
-    signal: float
-    length: LengthLaw
-    noise: float
-    activation: str
+    setting: Setting
     errors: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -100,10 +93,7 @@ class ErmTheory(Result):
     def __str__(self) -> str:
         low, high = (Estimate(x, self.test_risk_error) for x in self.interval)
         between = "" if self.stable else f" (between {low} and {high})"
-        return (
-            f"{self.activation} trained on {self.task} (signal {self.signal:g}, length "
-            f"{self.length}) at alpha {self.alpha:g}: test risk {self.risk}{between}, {self.status}"
-        )
+        return f"{self.setting}: test risk {self.risk}{between}, {self.status}"
 
     @property
     def interval(self) -> tuple[float, float]:

@@ -174,7 +174,7 @@ def optimal_ridge(
     Returns
     -------
     ErmTheory
-        With ``ridge_k``, ``ridge_v`` the optimum. A ridge of exactly 0 means that the optimum
+        With the optimal ridges in ``setting``. A ridge of exactly 0 means that the optimum
         lies at the boundary; status ``boundary`` that the risk still falls at the edge of the
         search: as a ridge grows, or as the ridge of the keys falls into the region where the
         theory cannot be trusted (``trace_gap`` above 0.03). The error of the test risk includes
@@ -184,7 +184,7 @@ def optimal_ridge(
     --------
     >>> from slrlab import SpikedSLR, optimal_ridge
     >>> best = optimal_ridge(SpikedSLR(signal=2.0, length=3), "softmax", alpha=8.0)
-    >>> print(f"{best.test_risk:.2f}", best.ridge_k > 0.2, best.ridge_v > 0.5)
+    >>> print(f"{best.test_risk:.2f}", best.setting.ridge_k > 0.2, best.setting.ridge_v > 0.5)
     0.46 True True
     """
     chosen = checked(task, activation, alpha, tolerance)
@@ -224,7 +224,7 @@ def _first(
     scale = max(near.m_v**2, 1e-3)
     ridges = [(strength, strength / scale) for strength in strengths]
     if start is not None:
-        ridges.insert(0, (start.ridge_k, start.ridge_v))
+        ridges.insert(0, (start.setting.ridge_k, start.setting.ridge_v))
         if found:  # one search from the neighbour is enough: the other checks the optimum itself
             ridges.insert(0, (found[0].ridge_k, found[0].ridge_v))
             near = found[0].overlaps
@@ -329,7 +329,7 @@ class RidgeMap(Result):
         """Draw the test risk against the one ridge that varies."""
         name = "ridge_k" if frame["ridge_k"].nunique() > 1 else "ridge_v"
         line = frame.sort_values(name).astype({"test_risk": float, "test_risk_error": float})
-        look = mark_of(self.points[0].activation).line(capsize=2)
+        look = mark_of(self.points[0].setting.activation_name).line(capsize=2)
         axes.errorbar(line[name], line["test_risk"], yerr=line["test_risk_error"], **look)
         mark_statuses(axes, line[name], line["test_risk"], line["status"])
         axes.set_xscale(**log_scale(line[name]))

@@ -19,6 +19,7 @@ from slrlab import _checks
 from slrlab._result import Status
 from slrlab._types import FloatArray, Report
 from slrlab.model.activations import Activation
+from slrlab.model.setting import Setting
 from slrlab.model.tasks import Task
 from slrlab.theory.landscape.follow import Follower
 from slrlab.theory.landscape.minima import Minimum, descend, minimum_at
@@ -27,7 +28,6 @@ from slrlab.theory.landscape.risk import (
     SIZE,
     Landscape,
     Point,
-    describe,
     make_landscape,
     start_bias,
 )
@@ -114,7 +114,7 @@ def gradient_flow(
         destination,
         method="gradient flow",
         rate=0.0,
-        **describe(task, chosen),
+        setting=Setting(task, chosen),
     )
     return result.require() if strict else result
 

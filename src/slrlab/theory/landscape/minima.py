@@ -21,13 +21,12 @@ from slrlab._plot import END_COLORS, Mark, axes_of
 from slrlab._result import Result, Status
 from slrlab._types import FloatArray, Report
 from slrlab.model.activations import Activation
-from slrlab.model.lengths import LengthLaw
 from slrlab.model.order_parameters import FullOrderParameters
+from slrlab.model.setting import Setting
 from slrlab.model.tasks import Task
 from slrlab.theory.landscape.risk import (
     SIZE,
     Landscape,
-    describe,
     make_landscape,
     overlaps_of,
 )
@@ -121,11 +120,7 @@ class LocalMinima(Result):
 
     minima: tuple[Minimum, ...]
     starts: int
-    task: str
-    signal: float
-    length: LengthLaw
-    noise: float
-    activation: str
+    setting: Setting
 
     def best(self, kind: Kind | str) -> Minimum | None:
         """Return the lowest minimum of a kind, if there is one."""
@@ -218,7 +213,7 @@ def local_minima(
         status=status,
         minima=tuple(known),
         starts=count,
-        **describe(task, chosen),
+        setting=Setting(task, chosen),
     )
 
 

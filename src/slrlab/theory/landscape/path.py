@@ -17,8 +17,8 @@ from slrlab import _checks
 from slrlab._plot import axes_of, draw_quantities
 from slrlab._result import Result
 from slrlab._types import FloatArray
-from slrlab.model.lengths import LengthLaw
 from slrlab.model.order_parameters import FullOrderParameters
+from slrlab.model.setting import Setting
 from slrlab.theory.landscape.minima import FAR, Minimum
 from slrlab.theory.landscape.risk import SIZE, Point, read_point
 
@@ -75,11 +75,7 @@ class Flow(Result):
     rate: float
     k: FloatArray = field(repr=False)
     v: FloatArray = field(repr=False)
-    task: str
-    signal: float
-    length: LengthLaw
-    noise: float
-    activation: str
+    setting: Setting
 
     def overlaps(self, index: int = -1) -> FullOrderParameters:
         """Return the order parameters at one of the times, by default the last."""
@@ -116,9 +112,8 @@ class Flow(Result):
 
     def __str__(self) -> str:
         return (
-            f"{self.method} of {self.activation} on {self.task} (signal {self.signal:g}, length "
-            f"{self.length}): risk {self.risk[-1]:.6g} at time {self.times[-1]:.4g}, "
-            f"{self.minimum}, {self.status}"
+            f"{self.method} of {self.setting}: risk {self.risk[-1]:.6g} at time "
+            f"{self.times[-1]:.4g}, {self.minimum}, {self.status}"
         )
 
     def plot(self, ax: Axes | None = None) -> Axes:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from slrlab._plot import axes_of, mark_of
 from slrlab._result import Result, Status
 from slrlab._types import FloatArray
 from slrlab.model.activations import Activation, make_activation
-from slrlab.model.lengths import LengthLaw
+from slrlab.model.setting import Setting
 from slrlab.model.tasks import Task
 from slrlab.theory.landscape.branches import limit_at_infinity, planes_of
 from slrlab.theory.landscape.continuation import STEP, End, Plane, trace
@@ -48,6 +48,8 @@ class MinimumBranch(Result):
         by `slrlab.theory.landscape.continuation.End`.
     at_infinity
         Whether the risk falls as the keys grow without bound, at every signal.
+    setting
+        Task (its own signal does not matter) and activation.
     """
 
     signals: FloatArray
@@ -57,10 +59,7 @@ class MinimumBranch(Result):
     bias: FloatArray
     ends: tuple[End, End]
     at_infinity: bool
-    task: str
-    length: LengthLaw
-    noise: float
-    activation: str
+    setting: Setting
 
     @property
     def low(self) -> float:
@@ -72,10 +71,16 @@ class MinimumBranch(Result):
         """The largest signal."""
         return float(self.signals[-1])
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as JSON-ready values; the branch has signals of its own."""
+        given = super().to_dict()
+        del given["signal"]
+        return given
+
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the risk of the minimum against the signal."""
         axes = axes_of(ax)
-        axes.plot(self.signals, self.risk, **mark_of(self.activation).line(marker=""))
+        axes.plot(self.signals, self.risk, **mark_of(self.setting.activation_name).line(marker=""))
         axes.set(xlabel="signal $\\nu$", ylabel="risk", title=str(self))
         axes.set_xscale("log")
         axes.legend()
@@ -214,7 +219,6 @@ def _result(
     ends: tuple[End, End],
 ) -> MinimumBranch:
     """Return a branch from logarithms of signals and places."""
-    chosen = make_activation(activation) if isinstance(activation, str) else activation
     return MinimumBranch(
         status=Status.NOT_CONVERGED if End.LOST in ends else places[0].status,
         signals=np.exp(points),
@@ -224,10 +228,7 @@ def _result(
         bias=np.array([place.bias for place in places]),
         ends=ends,
         at_infinity=places[0].status is Status.BOUNDARY,
-        task=task.name,
-        length=task.length,
-        noise=task.noise,
-        activation=chosen.name,
+        setting=Setting(task, make_activation(activation)),
     )
 
 

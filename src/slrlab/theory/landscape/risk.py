@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import ClassVar, Protocol, TypeAlias
 
 import numpy as np
 
@@ -20,8 +20,8 @@ from slrlab import _checks
 from slrlab._result import Result, Status
 from slrlab._types import FloatArray
 from slrlab.model.activations import Activation, Projection
-from slrlab.model.lengths import LengthLaw
 from slrlab.model.order_parameters import FullOrderParameters
+from slrlab.model.setting import Setting
 from slrlab.model.tasks import Task, TiltedTask
 from slrlab.theory.landscape.moments import NAMES, LandscapeMoments, landscape_moments
 from slrlab.theory.population.minimal import checked
@@ -117,11 +117,7 @@ class RiskGradient(Result):
     gradient_error: float
     order: FullOrderParameters
     bias: float
-    task: str
-    signal: float
-    length: LengthLaw
-    noise: float
-    activation: str
+    setting: Setting
 
     @property
     def gradient_norm(self) -> float:
@@ -190,7 +186,7 @@ def risk_and_gradient(
         gradient_error=slack,
         order=overlaps_of(k, v),
         bias=where,
-        **describe(task, chosen),
+        setting=Setting(task, chosen),
     )
     return result.require() if strict else result
 
@@ -317,14 +313,3 @@ def start_bias(activation: Activation, bias: float | None) -> float:
 def overlaps_of(k: FloatArray, v: FloatArray) -> FullOrderParameters:
     """Return the overlaps of vectors of R⁴, whose basis is orthonormal."""
     return FullOrderParameters(*(float(x) for x in (k[0], k[1], v[0], v[1], k @ k, k @ v, v @ v)))
-
-
-def describe(task: Task, activation: Activation) -> dict[str, Any]:
-    """Return the setting, as the fields of a result."""
-    return {
-        "task": task.name,
-        "signal": task.signal,
-        "length": task.length,
-        "noise": task.noise,
-        "activation": activation.name,
-    }

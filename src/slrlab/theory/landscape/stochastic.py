@@ -23,6 +23,7 @@ from slrlab import _checks
 from slrlab._result import Status
 from slrlab._types import FloatArray, Report
 from slrlab.model.activations import Activation, Projection
+from slrlab.model.setting import Setting
 from slrlab.model.tasks import Task
 from slrlab.theory.landscape.follow import Follower
 from slrlab.theory.landscape.minima import kind_of
@@ -30,7 +31,6 @@ from slrlab.theory.landscape.path import Flow, read_times, start_vectors
 from slrlab.theory.landscape.risk import (
     Landscape,
     Point,
-    describe,
     make_landscape,
     overlaps_of,
     start_bias,
@@ -115,8 +115,10 @@ def sgd_flow(
     method = "online sgd" if many == 1 else f"online sgd in batches of {many}"
     status, last = path.ending(solution, tolerance), path.last(solution)
     kind = str(kind_of(overlaps_of(*vectors_of(last)))) if status.usable else "none"
-    setting = describe(task, chosen)
-    result = path.result(solution, kept, status, kind, None, method=method, rate=pace, **setting)
+    setting = Setting(task, chosen)
+    result = path.result(
+        solution, kept, status, kind, None, method=method, rate=pace, setting=setting
+    )
     return result.require() if strict else result
 
 

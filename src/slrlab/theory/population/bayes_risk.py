@@ -13,7 +13,7 @@ import numpy as np
 
 from slrlab._result import Result, Status
 from slrlab._types import FloatArray
-from slrlab.model.lengths import LengthLaw
+from slrlab.model.setting import Setting
 from slrlab.model.tasks import SelectionTask, Task, TiltedTask
 from slrlab.numerics.selection import (
     SoftKernel,
@@ -47,10 +47,7 @@ class BayesRisk(Result):
     risk: float
     nishimori_gap: float
     error: float
-    task: str
-    signal: float
-    length: LengthLaw
-    noise: float
+    setting: Setting
 
 
 def bayes_risk(task: Task) -> BayesRisk:
@@ -93,10 +90,7 @@ def _result(task: Task, status: Status, risk: float, gap: float, error: float) -
         risk=task.noise**2 + risk,
         nishimori_gap=gap,
         error=error,
-        task=task.name,
-        signal=task.signal,
-        length=task.length,
-        noise=task.noise,
+        setting=Setting(task),
     )
 
 

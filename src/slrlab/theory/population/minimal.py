@@ -20,8 +20,8 @@ from slrlab._plot import BAYES, axes_of, mark_of
 from slrlab._result import Result, Status, plain
 from slrlab._types import FloatArray
 from slrlab.model.activations import Activation, Elementwise, Projection, make_activation
-from slrlab.model.lengths import LengthLaw
 from slrlab.model.order_parameters import OrderParameters
+from slrlab.model.setting import Setting
 from slrlab.model.tasks import Task, TiltedTask
 from slrlab.theory.moments import AttentionMoments, attention_moments
 from slrlab.theory.population.bayes_risk import BayesRisk, bayes_risk
@@ -64,11 +64,7 @@ class PopulationRisk(Result):
     bias: float
     R_k: float
     R_v: float
-    task: str
-    signal: float
-    length: LengthLaw
-    noise: float
-    activation: str
+    setting: Setting
 
     _sharing_error: ClassVar[tuple[str, ...]] = ("risk", "excess")
 
@@ -83,8 +79,7 @@ class PopulationRisk(Result):
 
     def __str__(self) -> str:
         return (
-            f"{self.activation} on {self.task} (signal {self.signal:g}, length {self.length}): "
-            f"risk {self.risk:.10g} (Bayes {self.bayes_risk:.10g}), {self.status}"
+            f"{self.setting}: risk {self.risk:.10g} (Bayes {self.bayes_risk:.10g}), {self.status}"
         )
 
 
@@ -197,8 +192,7 @@ class RiskProfile(Result):
     error: FloatArray
     m_v: FloatArray
     bayes_risk: float
-    activation: str
-    task: str
+    setting: Setting
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row for each ``m_k``."""
@@ -210,7 +204,8 @@ class RiskProfile(Result):
     def plot(self, ax: Axes | None = None, **style: Any) -> Axes:
         """Draw the risk against ``m_k`` with the Bayes risk as a line below."""
         axes = axes_of(ax)
-        axes.plot(self.m_k, self.risk, **mark_of(self.activation).line(marker="", **style))
+        mark = mark_of(self.setting.activation_name)
+        axes.plot(self.m_k, self.risk, **mark.line(marker="", **style))
         axes.axhline(self.bayes_risk, **BAYES.line(linestyle=":"))
         axes.set(xlabel="key overlap $m_k$", ylabel="risk at the best $v$")
         axes.legend()
@@ -248,8 +243,7 @@ def risk_profile(
         error=np.array([error for _, error, _ in found]),
         m_v=np.array([moments.best_value_scale for moments, _, _ in found]),
         bayes_risk=bayes_risk(task).risk,
-        activation=chosen.name,
-        task=task.name,
+        setting=Setting(task, chosen),
     )
 
 
@@ -363,9 +357,5 @@ def _result(
         bias=bias if bias is not None else float(activation.bias or 0.0),
         R_k=R_k,
         R_v=R_v,
-        task=task.name,
-        signal=task.signal,
-        length=task.length,
-        noise=task.noise,
-        activation=activation.name,
+        setting=Setting(task, activation),
     )
