@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import html
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -23,23 +24,32 @@ class Status(StrEnum):
     """How a computation ended."""
 
     CONVERGED = "converged"
-    """The error estimate is below the tolerance asked for."""
+    """Done: the error, the gradient or the residual is below the tolerance asked for."""
     LIMIT = "limit"
     """Exact without a computation: infinite signal, one token, or a risk below 1e-290."""
     SAMPLED = "sampled"
-    """Computed by sampling: the error is one standard error."""
+    """Done by sampling or on simulated data: the error is one standard error."""
     BOUNDARY = "boundary"
     """The risk still falls at the edge of the search, or of where the theory holds."""
     INACCURATE = "inaccurate"
-    """Refining, or the search for the best keys, did not settle; the error says how far."""
+    """Done, but the error is larger than the tolerance asked for."""
     UNSTABLE = "unstable"
     """Solved, but replica symmetry cannot be trusted there: replicon or jumps are too large."""
     NOT_CONVERGED = "not converged"
-    """The fixed-point iteration ran out of steps; the numbers are its best iterate."""
+    """Out of steps or time, or parts are missing; the numbers are those reached by then."""
     DIVERGED = "diverged"
-    """The fixed-point iteration ran away."""
+    """An iteration, a training or a flow grew without bound."""
     FAILED = "failed"
     """No usable number came out."""
+
+    @classmethod
+    def worst(cls, statuses: Iterable[Status]) -> Status:
+        """Return the worst of several; statuses are defined from the best to the worst.
+
+        >>> Status.worst([Status.SAMPLED, Status.DIVERGED, Status.CONVERGED])
+        <Status.DIVERGED: 'diverged'>
+        """
+        return max(statuses, key=list(cls).index)
 
     @property
     def usable(self) -> bool:

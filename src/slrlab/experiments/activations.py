@@ -263,9 +263,9 @@ def compare(
     points += [(one, kind, value, options) for one, value in settings for kind in kinds]
     found = parallel_map(_point, points, label="comparison", report=report, workers=workers)
     best, rest = found[: len(settings)], iter(found[len(settings) :])
-    rows = tuple(Compared(next(rest), bayes) for bayes in best for _ in kinds)
-    worst = max((row.found.status for row in rows), key=list(Status).index)
-    result = ActivationComparison(worst, rows)
+    rows = tuple(Compared(found=next(rest), bayes=bayes) for bayes in best for _ in kinds)
+    status = Status.worst(row.found.status for row in rows)
+    result = ActivationComparison(status=status, rows=rows)
     return result.require() if strict else result
 
 

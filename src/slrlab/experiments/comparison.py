@@ -179,8 +179,8 @@ def compare_erm(
     risk = order_risk(found)
     names = QUANTITIES if test_samples == 0 else (*QUANTITIES, "test_risk")
     gaps = {name: difference(*_sides(exact, found, risk, name)) for name in names}
-    status = max(found.status, exact.status, key=list(Status).index)
-    return Comparison(status, exact, found, risk, gaps)
+    status = Status.worst((found.status, exact.status))
+    return Comparison(status=status, theory=exact, simulation=found, order_risk=risk, gaps=gaps)
 
 
 def order_risk(simulation: ErmSimulation) -> Estimate:

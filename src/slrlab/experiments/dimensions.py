@@ -203,8 +203,8 @@ def extrapolate_erm(
         part = _part(report, at, len(sizes), dim)
         found.append(compare_erm(task, activation, report=part, **here))
     limits = {name: gap_limit([one.sides(name) for one in found], sizes) for name in found[0].gaps}
-    status = max((one.status for one in found), key=list(Status).index)
-    return ErmExtrapolation(status, tuple(found), limits)
+    status = Status.worst(one.status for one in found)
+    return ErmExtrapolation(status=status, comparisons=tuple(found), limits=limits)
 
 
 def extrapolate_amp(
@@ -235,8 +235,10 @@ def extrapolate_amp(
     for name in COMPARED:
         sides = [one.sides(name) for one in found]
         limits[name] = tuple(gap_limit(pairs, sizes) for pairs in zip(*sides, strict=False))
-    status = max((one.status for one in found), key=list(Status).index)
-    return AmpExtrapolation(status, tuple(found), reached, limits)
+    status = Status.worst(one.status for one in found)
+    return AmpExtrapolation(
+        status=status, comparisons=tuple(found), iteration=reached, limits=limits
+    )
 
 
 def gap_limit(pairs: Sequence[tuple[Estimate, Estimate]], dims: Sequence[int]) -> Limit:

@@ -355,7 +355,7 @@ def _on(flow: Flow, name: str, times: FloatArray) -> FloatArray:
 def _together(
     flow: Flow, runs: Sequence[Trajectory], rate: float, seconds: float
 ) -> FlowComparison:
-    worst = max((run.status for run in runs), key=list(Status).index)
+    worst = Status.worst(run.status for run in runs)
     status = Status.FAILED if flow.status is Status.FAILED else worst
     # a flow that settled stays; one that ran away says nothing about later times
     settled = flow.status is Status.CONVERGED or flow.gradient_norm < 2.0 * _STILL
@@ -367,5 +367,13 @@ def _together(
             for run in runs
         ]
         gaps[name] = float(np.max(np.concatenate(distances)))
-    first = runs[0]
-    return FlowComparison(status, flow, tuple(runs), gaps, first.dim, rate, first.batch, seconds)
+    return FlowComparison(
+        status=status,
+        flow=flow,
+        runs=tuple(runs),
+        gaps=gaps,
+        dim=runs[0].dim,
+        rate=rate,
+        batch=runs[0].batch,
+        seconds=seconds,
+    )

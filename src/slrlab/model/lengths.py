@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -74,7 +74,7 @@ class LengthLaw:
         total = math.fsum(self.probabilities)
         if abs(total - 1.0) > 1e-9:
             raise _bad(given, f"the weights sum to {total:.10g}")
-        kept = [(n, p) for n, p in zip(self.lengths, self.probabilities, strict=True) if p > 0.0]
+        kept = [(n, p) for n, p in self.pairs() if p > 0.0]
         object.__setattr__(self, "lengths", tuple(n for n, _ in kept))
         object.__setattr__(self, "probabilities", tuple(p for _, p in kept))
 
@@ -142,10 +142,21 @@ class LengthLaw:
     def _arrays(self) -> tuple[FloatArray, FloatArray]:
         return np.array(self.lengths, dtype=float), np.array(self.probabilities)
 
+    def pairs(self) -> Iterator[tuple[int, float]]:
+        """Return each length with its probability."""
+        return zip(self.lengths, self.probabilities, strict=True)
+
+    def shares(self, log2_size: int) -> list[tuple[int, float, int]]:
+        """Return length, probability and ``log2`` of the share in about ``2**log2_size`` sequences.
+
+        Each length gets 8 sequences at least.
+        """
+        return [(n, p, max(3, log2_size + math.ceil(math.log2(p)))) for n, p in self.pairs()]
+
     @property
     def mean(self) -> float:
         """Mean length ``L̄``."""
-        return math.fsum(n * p for n, p in zip(self.lengths, self.probabilities, strict=True))
+        return math.fsum(n * p for n, p in self.pairs())
 
     @property
     def longest(self) -> int:
@@ -162,7 +173,7 @@ class LengthLaw:
             return self._horner(log_z, order)
         z = np.exp(log_z)
         found = np.zeros((order + 1, *log_z.shape))
-        for length, weight in zip(self.lengths, self.probabilities, strict=True):
+        for length, weight in self.pairs():
             n = length - 1
             first = min(n, order)  # higher derivatives of z^n vanish
             power = weight * (np.exp((n - first) * log_z) if n > 4 else z ** (n - first))

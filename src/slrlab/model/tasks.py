@@ -154,12 +154,16 @@ class TiltedTask(Task):
         return scores, place
 
     def scores_from_uniforms(self, uniforms: FloatArray) -> FloatArray:
-        scores = special.ndtri(uniforms[:, :-1])
+        scores = np.asarray(special.ndtri(uniforms[:, :-1]))
+        scores[:, 0] = self.relevant_scores(uniforms[:, 0])
+        return scores
+
+    def relevant_scores(self, uniforms: FloatArray) -> FloatArray:
+        """Turn uniforms into key scores of relevant tokens: the inverse of their law."""
         x = np.linspace(*self.relevant_interval, 20001)
         density = np.exp(self.log_ratio(x) - x**2 / 2.0)
         mass = np.concatenate([[0.0], np.cumsum(density[1:] + density[:-1])])
-        scores[:, 0] = np.interp(uniforms[:, 0] * mass[-1], mass, x)
-        return np.asarray(scores)
+        return np.asarray(np.interp(uniforms * mass[-1], mass, x))
 
 
 @dataclass(frozen=True, init=False)

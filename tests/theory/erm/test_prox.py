@@ -16,7 +16,7 @@ from slrlab.model.weights_reference import CodedWeights
 from slrlab.theory.erm import codes, prox_kernel, prox_reference
 from slrlab.theory.erm.equations import Channel
 from slrlab.theory.erm.fields import draw_fields
-from slrlab.theory.erm.overlaps import Overlaps
+from slrlab.theory.erm.overlaps import ErmOverlaps
 
 SMOOTH = [
     make_activation("softmax"),
@@ -227,7 +227,7 @@ def test_gains_are_minus_the_slopes_of_g(activation):
 
 
 TASKS = [SpikedSLR(3.0, 3, 0.2), MaxSLR(2.0, 3, 0.2)]
-POINT = Overlaps(0.7, 0.9, 0.6, 0.6, 0.7, 0.4)
+POINT = ErmOverlaps(m_k=0.7, q_k=0.9, V_k=0.6, m_v=0.6, q_v=0.7, V_v=0.4)
 ENVELOPE_CASES = ["softmax", "softplus", "linear", "normalised: 1 + x + x**2/2"]
 
 
@@ -333,9 +333,10 @@ def test_results_do_not_depend_on_the_number_of_threads():
         "from slrlab import SpikedSLR, make_activation\n"
         "from slrlab.theory.erm.equations import Channel\n"
         "from slrlab.theory.erm.fields import draw_fields\n"
-        "from slrlab.theory.erm.overlaps import Overlaps\n"
+        "from slrlab.theory.erm.overlaps import ErmOverlaps\n"
         "channel = Channel.of(draw_fields(SpikedSLR(3.0, 3), 8), make_activation('softmax'), 0.1)\n"
-        "print(channel.means(Overlaps(0.7, 0.9, 2.0, 0.6, 0.7, 0.4)).rows.tobytes().hex())\n"
+        "point = ErmOverlaps(m_k=0.7, q_k=0.9, V_k=2.0, m_v=0.6, q_v=0.7, V_v=0.4)\n"
+        "print(channel.means(point).rows.tobytes().hex())\n"
     )
     printed = [
         subprocess.run(

@@ -23,7 +23,7 @@ from slrlab.model.activation_code import ActivationCode, activation_code
 from slrlab.model.activations import Activation
 from slrlab.theory.erm import codes
 from slrlab.theory.erm.fields import FieldSample
-from slrlab.theory.erm.overlaps import Conjugates, Overlaps
+from slrlab.theory.erm.overlaps import Conjugates, ErmOverlaps
 
 Stiffness: TypeAlias = Literal["stein", "trace"]
 """Which form of ``V̂``: Stein's counts the jumps of the prox, the trace does not."""
@@ -50,7 +50,7 @@ class ChannelMeans:
         return ChannelMeans(self.rows.mean(axis=0, keepdims=True))
 
     def conjugates(
-        self, alpha: float, overlaps: Overlaps, stiffness: Stiffness = "stein"
+        self, alpha: float, overlaps: ErmOverlaps, stiffness: Stiffness = "stein"
     ) -> list[Conjugates]:
         """Return the conjugates that each row implies.
 
@@ -71,7 +71,7 @@ class ChannelMeans:
         return float(self.rows[:, getattr(codes, name)].mean())
 
 
-def _conjugates(row: FloatArray, alpha: float, overlaps: Overlaps, weight: float) -> Conjugates:
+def _conjugates(row: FloatArray, alpha: float, overlaps: ErmOverlaps, weight: float) -> Conjugates:
     V_k = alpha * _stiffness(row, overlaps.m_k, overlaps.q_k, weight, _KEYS)
     V_v = alpha * _stiffness(row, overlaps.m_v, overlaps.q_v, weight, _VALUES)
     return Conjugates(
@@ -121,7 +121,7 @@ class Channel:
         """Return the channel of an activation; a free bias is left to the overlaps."""
         return cls(fields, activation_code(activation), noise, activation.bias or 0.0, global_prox)
 
-    def means(self, overlaps: Overlaps, *, squares: bool = False) -> ChannelMeans:
+    def means(self, overlaps: ErmOverlaps, *, squares: bool = False) -> ChannelMeans:
         """Return the averages at given overlaps, for each block."""
         from slrlab.theory.erm.prox_kernel import SUMS, channel_sums
 

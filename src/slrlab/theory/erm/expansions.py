@@ -16,12 +16,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slrlab._result import Result, Status
+from slrlab._result import Estimate, Result, Status
 from slrlab.model.activations import Activation
 from slrlab.model.tasks import Task
 from slrlab.theory.erm.equations import Channel
 from slrlab.theory.erm.fields import draw_fields
-from slrlab.theory.erm.overlaps import Overlaps
+from slrlab.theory.erm.overlaps import ErmOverlaps
 from slrlab.theory.erm.solve import checked
 from slrlab.theory.population.minimal import minimal_risk
 
@@ -76,20 +76,25 @@ def large_alpha(task: Task, activation: Activation | str, *, seed: int = 0) -> L
             f"activation must have a finite population optimum, got m_k = {ideal.m_k:g} "
             f"({ideal.status}) for {chosen.name}"
         )
-    overlaps = Overlaps(
-        ideal.m_k, ideal.m_k**2, _NO_VARIANCE, ideal.m_v, ideal.m_v**2, _NO_VARIANCE
+    overlaps = ErmOverlaps(
+        m_k=ideal.m_k,
+        q_k=ideal.m_k**2,
+        V_k=_NO_VARIANCE,
+        m_v=ideal.m_v,
+        q_v=ideal.m_v**2,
+        V_v=_NO_VARIANCE,
     )
     fixed = chosen if chosen.bias is not None else chosen.with_bias(ideal.bias)
     channel = Channel.of(draw_fields(task, _SIZE, seed), fixed, task.noise, global_prox=False)
     blocks = channel.means(overlaps).conjugates(1.0, overlaps, "trace")
     keys = np.array([0.0 if hats.V_k == 0.0 else hats.q_k / hats.V_k for hats in blocks])
     values = np.array([hats.q_v / hats.V_v for hats in blocks])
-    total = keys + values
+    rate = Estimate.of(keys + values)
     return LargeAlpha(
-        Status.SAMPLED,
-        ideal.risk,
-        float(total.mean()),
-        float(total.std(ddof=1) / math.sqrt(total.size)),
-        float(keys.mean()),
-        float(values.mean()),
+        status=Status.SAMPLED,
+        population_risk=ideal.risk,
+        rate=rate.value,
+        rate_error=rate.error,
+        rate_k=float(keys.mean()),
+        rate_v=float(values.mean()),
     )

@@ -7,7 +7,6 @@ first. Blocks are independent scrambles: their spread is the error bar.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,8 +51,7 @@ def draw_fields(task: Task, log2_size: int, seed: int = 0) -> FieldSample:
     """Draw `BLOCKS` blocks of about ``2**log2_size`` sequences each."""
     gaussian = task.gaussian_shift is not None
     groups = []
-    for length, weight in zip(task.length.lengths, task.length.probabilities, strict=True):
-        share = max(3, log2_size + math.ceil(math.log2(weight)))
+    for length, weight, share in task.length.shares(log2_size):
         scores = 0 if gaussian else length + 1
         dimension = 2 * length + 1 + scores
         normals = np.stack(list(normal_replicates(dimension, share, BLOCKS, (seed, length))))

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from slrlab._result import Status
+from slrlab._result import Estimate, Status
 from slrlab._types import FloatArray
 from slrlab.numerics.fixed_point import FixedPoint
 from slrlab.theory.erm import codes
 from slrlab.theory.erm.equations import ChannelMeans
 from slrlab.theory.erm.fields import FieldSample
-from slrlab.theory.erm.overlaps import Overlaps
+from slrlab.theory.erm.overlaps import Coordinate, ErmOverlaps
 from slrlab.theory.erm.problem import Problem, Response
 from slrlab.theory.erm.result import ErmBranch, ErmTheory
 from slrlab.theory.erm.stability import MOST_GAP, jump_warning, replicon
@@ -31,7 +31,7 @@ class Solution:
     """A fixed point on one sample, and what is computed there."""
 
     problem: Problem
-    overlaps: Overlaps
+    overlaps: ErmOverlaps
     found: FixedPoint
     fields: FieldSample
     global_prox: bool
@@ -65,7 +65,7 @@ def measure(
     images, slope = problem.images(means, overlaps), problem.risk_slope(x)
     shifts = (images - images.mean(axis=0)) @ response.matrix.T
     remaining = response.matrix @ (images.mean(axis=0) - x)
-    risk, risk_error = problem.risk(overlaps), _standard_error(shifts @ slope)
+    risk, risk_error = problem.risk(overlaps), Estimate.of(shifts @ slope).error
     eigenvalue = replicon(means, problem.alpha, overlaps)
     warning = jump_warning(means, problem.alpha, overlaps)
     stable = bool(eigenvalue < 1.0 and warning.trace_gap <= MOST_GAP)
@@ -114,31 +114,28 @@ def _status(found: FixedPoint, solved: bool, stable: bool, accurate: bool) -> St
     return Status.SAMPLED if accurate else Status.INACCURATE
 
 
-def _standard_error(values: FloatArray) -> float:
-    return float(values.std(ddof=1) / math.sqrt(values.size))
-
-
 def _errors(
     problem: Problem,
-    overlaps: Overlaps,
+    overlaps: ErmOverlaps,
     means: ChannelMeans,
     shifts: FloatArray,
     response: Response,
 ) -> dict[str, float]:
     """Return standard errors from the shifts of the coordinates that each block asks for."""
-    m_k, log_r_k, log_v_k, m_v, log_r_v, log_v_v, _ = shifts.T
+    by = dict(zip(Coordinate, shifts.T, strict=True))
+    m_k, m_v = by[Coordinate.M_K], by[Coordinate.M_V]
     moves = {
         "m_k": m_k,
         "m_v": m_v,
-        "q_k": 2.0 * overlaps.m_k * m_k + overlaps.R_k * log_r_k,
-        "q_v": 2.0 * overlaps.m_v * m_v + overlaps.R_v * log_r_v,
-        "V_k": overlaps.V_k * log_v_k,
-        "V_v": overlaps.V_v * log_v_v,
+        "q_k": 2.0 * overlaps.m_k * m_k + overlaps.R_k * by[Coordinate.LOG_R_K],
+        "q_v": 2.0 * overlaps.m_v * m_v + overlaps.R_v * by[Coordinate.LOG_R_V],
+        "V_k": overlaps.V_k * by[Coordinate.LOG_V_K],
+        "V_v": overlaps.V_v * by[Coordinate.LOG_V_V],
         "train_mse": means.rows[:, codes.LOSS] + shifts @ response.loss_slope,
         # the objective is stationary in the order parameters: only its own average scatters
         "objective": problem.alpha * means.rows[:, codes.ENVELOPE],
     }
-    return {name: _standard_error(move) for name, move in moves.items()}
+    return {name: Estimate.of(move).error for name, move in moves.items()}
 
 
 def branch_of(name: str, solution: Solution) -> ErmBranch:
@@ -147,12 +144,12 @@ def branch_of(name: str, solution: Solution) -> ErmBranch:
     channel = problem.channel(solution.fields, global_prox=True)
     status = Status.SAMPLED if solution.settled else Status.NOT_CONVERGED
     return ErmBranch(
-        status,
-        name,
-        problem.risk(overlaps),
-        problem.objective(channel.means(overlaps), overlaps),
-        overlaps.m_k,
-        overlaps.m_v,
+        status=status,
+        branch=name,
+        test_risk=problem.risk(overlaps),
+        objective=problem.objective(channel.means(overlaps), overlaps),
+        m_k=overlaps.m_k,
+        m_v=overlaps.m_v,
     )
 
 

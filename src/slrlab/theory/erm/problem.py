@@ -17,9 +17,10 @@ from slrlab._types import FloatArray
 from slrlab.model.activations import Activation
 from slrlab.model.setting import Setting
 from slrlab.model.tasks import Task
+from slrlab.numerics.differences import central_differences
 from slrlab.theory.erm.equations import Channel, ChannelMeans, Stiffness
 from slrlab.theory.erm.fields import FieldSample
-from slrlab.theory.erm.overlaps import Conjugates, Overlaps
+from slrlab.theory.erm.overlaps import Conjugates, Coordinate, ErmOverlaps
 from slrlab.theory.moments import attention_moments
 
 _DIFFERENCE = 0.1  # wide enough to average over the jumps of a small sample
@@ -55,11 +56,16 @@ class Problem:
         """Whether the bias is learned along with the vectors."""
         return self.activation.bias is None
 
+    @property
+    def _moving(self) -> list[Coordinate]:
+        """The coordinates but a bias that is given."""
+        return [i for i in Coordinate if self.trains_bias or i is not Coordinate.BIAS]
+
     def setting(self, ridge_k: float, ridge_v: float) -> Setting:
         """Return what a solution with these ridges belongs to."""
         return Setting(self.task, self.activation, self.alpha, ridge_k, ridge_v)
 
-    def images(self, means: ChannelMeans, overlaps: Overlaps) -> FloatArray:
+    def images(self, means: ChannelMeans, overlaps: ErmOverlaps) -> FloatArray:
         """Return, for each row of the means, the coordinates that the equations map to."""
         with np.errstate(all="ignore"):
             hats = means.conjugates(self.alpha, overlaps, self.stiffness)
@@ -69,11 +75,11 @@ class Problem:
             ]
         return np.array(rows)
 
-    def _image(self, hats: Conjugates, overlaps: Overlaps, push: float) -> FloatArray:
+    def _image(self, hats: Conjugates, overlaps: ErmOverlaps, push: float) -> FloatArray:
         V_k, V_v = hats.variances(self.ridge_k or 0.0, self.ridge_v or 0.0)
         V_k, V_v = self.V_k or V_k, self.V_v or V_v
         if not (math.isfinite(V_k) and math.isfinite(V_v)):
-            return np.full(7, math.nan)
+            return np.full(len(Coordinate), math.nan)
         bias = overlaps.bias + (push if self.trains_bias else 0.0)
         return hats.overlaps(V_k, V_v, bias).to_vector()
 
@@ -86,7 +92,7 @@ class Problem:
 
         def function(x: FloatArray) -> FloatArray:
             try:
-                overlaps = Overlaps.from_vector(x)
+                overlaps = ErmOverlaps.from_vector(x)
             except OverflowError:
                 return np.full(x.shape, math.nan)
             means = channel.means(overlaps)
@@ -94,7 +100,7 @@ class Problem:
 
         return function
 
-    def ridges(self, means: ChannelMeans, overlaps: Overlaps) -> tuple[float, float]:
+    def ridges(self, means: ChannelMeans, overlaps: ErmOverlaps) -> tuple[float, float]:
         """Return the ridges, given or read off."""
         (hats,) = means.pooled.conjugates(self.alpha, overlaps, self.stiffness)
         r_k, r_v = hats.ridges(overlaps.V_k, overlaps.V_v)
@@ -103,13 +109,13 @@ class Problem:
             self.ridge_v if self.ridge_v is not None else r_v,
         )
 
-    def objective(self, means: ChannelMeans, overlaps: Overlaps) -> float:
+    def objective(self, means: ChannelMeans, overlaps: ErmOverlaps) -> float:
         """Return the training objective per dimension, ``½αEρ² + ½Σ r_a q_a``."""
         r_k, r_v = self.ridges(means, overlaps)
         loss = 0.5 * self.alpha * means.mean("LOSS")
         return loss + 0.5 * (r_k * overlaps.q_k + r_v * overlaps.q_v)
 
-    def risk(self, overlaps: Overlaps) -> float:
+    def risk(self, overlaps: ErmOverlaps) -> float:
         """Return the test risk, by the quadrature of the population theory."""
         fixed = self.activation.with_bias(overlaps.bias) if self.trains_bias else self.activation
         keys = (overlaps.m_k, overlaps.R_k)
@@ -118,12 +124,12 @@ class Problem:
 
     def risk_slope(self, x: FloatArray) -> FloatArray:
         """Return the gradient of the risk in the coordinates (the variances do not enter)."""
+        variances = (Coordinate.LOG_V_K, Coordinate.LOG_V_V)
+        moved = [i for i in self._moving if i not in variances]
         slope = np.zeros(x.size)
-        for i in (0, 1, 3, 4, *((6,) if self.trains_bias else ())):
-            e = np.zeros(x.size)
-            e[i] = 1e-3
-            ahead, behind = (self.risk(Overlaps.from_vector(x + side * e)) for side in (1, -1))
-            slope[i] = (ahead - behind) / 2e-3
+        slope[moved] = central_differences(
+            lambda point: self.risk(ErmOverlaps.from_vector(point)), x, 1e-3, moved
+        )
         return slope
 
     def response(self, channel: Channel, x: FloatArray) -> Response:
@@ -132,19 +138,15 @@ class Problem:
         The Jacobian of the pooled map is taken by central differences. The same matrix turns the
         scatter of the blocks into error bars and the residual into a Newton step.
         """
+
+        def image_and_loss(point: FloatArray) -> FloatArray:
+            overlaps = ErmOverlaps.from_vector(point)
+            means = channel.means(overlaps).pooled
+            return np.append(self.images(means, overlaps)[0], means.mean("LOSS"))
+
         jacobian, loss = np.zeros((x.size, x.size)), np.zeros(x.size)
-        for i in range(x.size):
-            if i == 6 and not self.trains_bias:
-                continue
-            e = np.zeros(x.size)
-            e[i] = _DIFFERENCE
-            sides = []
-            for place in (x + e, x - e):
-                overlaps = Overlaps.from_vector(place)
-                means = channel.means(overlaps).pooled
-                sides.append(np.append(self.images(means, overlaps)[0], means.mean("LOSS")))
-            slope = (sides[0] - sides[1]) / (2.0 * _DIFFERENCE)
-            jacobian[:, i], loss[i] = slope[:-1], slope[-1]
+        slopes = central_differences(image_and_loss, x, _DIFFERENCE, self._moving)
+        jacobian[:, self._moving], loss[self._moving] = slopes[:, :-1].T, slopes[:, -1]
         if not np.isfinite(jacobian).all():
             return Response(np.eye(x.size), np.zeros(x.size))
         inverse = np.linalg.pinv(np.eye(x.size) - jacobian, rcond=1e-10)

@@ -30,7 +30,7 @@ from slrlab.model.tasks import Task
 from slrlab.numerics.minimise import newton_minimum
 from slrlab.theory.erm.equations import ChannelMeans
 from slrlab.theory.erm.measure import Solution, no_solution
-from slrlab.theory.erm.overlaps import Overlaps
+from slrlab.theory.erm.overlaps import ErmOverlaps
 from slrlab.theory.erm.problem import Problem
 from slrlab.theory.erm.result import ErmTheory
 from slrlab.theory.erm.solve import Solver, checked
@@ -139,7 +139,7 @@ class _Optimum:
 
     ridge_k: float
     ridge_v: float
-    overlaps: Overlaps
+    overlaps: ErmOverlaps
     edge: bool = False
 
     def between(self, other: _Optimum) -> _Optimum:
@@ -374,5 +374,4 @@ def ridge_map(
             near = point if point.status.usable else near
             points.append(point)
             tell(len(points), len(rows) * len(columns), f"ridges of {chosen.name}")
-    worst = max((point.status for point in points), key=list(Status).index)
-    return RidgeMap(worst, tuple(points))
+    return RidgeMap(status=Status.worst(point.status for point in points), points=tuple(points))

@@ -24,7 +24,7 @@ from slrlab.numerics.fixed_point import FixedPoint, fixed_point
 from slrlab.theory.erm.equations import STIFFNESSES, Stiffness
 from slrlab.theory.erm.fields import BLOCKS, FieldSample, draw_fields
 from slrlab.theory.erm.measure import Solution, branch_of, measure, no_solution
-from slrlab.theory.erm.overlaps import Overlaps
+from slrlab.theory.erm.overlaps import Coordinate, ErmOverlaps
 from slrlab.theory.erm.problem import Problem, Response
 from slrlab.theory.erm.result import ErmBranch, ErmTheory
 from slrlab.theory.erm.stability import MOST_GAP
@@ -34,6 +34,7 @@ COARSE, FINE, FINEST = 9, 11, 17  # log2 of the size of a block
 _TOLERANCE, _JUMPY = 1e-6, 2e-5
 _ROUGH = 5e-3  # accuracy for which a small sample may do
 _LONGEST = 5000  # the Sobol sequence has 21201 dimensions
+_ALIGNED = [Coordinate.M_K, Coordinate.M_V]  # what tells fixed points apart
 _MOST_TOKENS = 2**24  # in one sample: 400 MB
 
 
@@ -147,7 +148,7 @@ class Solver:
         finite = self.task if math.isfinite(self.task.signal) else replace(self.task, signal=20.0)
         return minimal.minimal_risk(finite, self.activation, tolerance=1e-6)
 
-    def starts(self, neighbour: ErmTheory | None = None) -> dict[str, Overlaps]:
+    def starts(self, neighbour: ErmTheory | None = None) -> dict[str, ErmOverlaps]:
         """Return where to begin: near the population optimum, knowing nothing, keys reversed."""
         ideal = self._ideal
         m_k = float(np.clip(ideal.m_k, -2.5, 2.5)) or 1.0
@@ -155,14 +156,22 @@ class Solver:
         # a given bias belongs to the activation, only a learned one to the overlaps
         learned = self.activation.bias is None
         bias = float(np.clip(ideal.bias, -3.0, 3.0)) if learned else 0.0
-        q_v, V_v = 1.2 * m_v**2, 0.5 * m_v**2
+        informed = ErmOverlaps(
+            m_k=m_k,
+            q_k=1.2 * m_k**2,
+            V_k=0.5,
+            m_v=m_v,
+            q_v=1.2 * m_v**2,
+            V_v=0.5 * m_v**2,
+            bias=bias,
+        )
         found = {
-            "informed": Overlaps(m_k, 1.2 * m_k**2, 0.5, m_v, q_v, V_v, bias),
-            "uninformed": Overlaps(0.01, 0.1, 0.5, 0.3 * m_v, q_v, V_v, bias),
-            "mismatched": Overlaps(-m_k, 1.2 * m_k**2, 0.5, m_v, q_v, V_v, bias),
+            "informed": informed,
+            "uninformed": replace(informed, m_k=0.01, q_k=0.1, m_v=0.3 * m_v),
+            "mismatched": replace(informed, m_k=-m_k),
         }
         if neighbour is not None:
-            near = Overlaps(
+            near = ErmOverlaps(
                 m_k=neighbour.m_k,
                 q_k=neighbour.q_k,
                 V_k=neighbour.V_k,
@@ -177,7 +186,7 @@ class Solver:
     def solve(
         self,
         problem: Problem,
-        start: Overlaps,
+        start: ErmOverlaps,
         log2_size: int,
         *,
         global_prox: bool = True,
@@ -192,8 +201,8 @@ class Solver:
         """
         fields = self.fields(log2_size)
         x = start.to_vector()
-        x[2] = x[2] if problem.V_k is None else math.log(problem.V_k)
-        x[5] = x[5] if problem.V_v is None else math.log(problem.V_v)
+        for row, V in ((Coordinate.LOG_V_K, problem.V_k), (Coordinate.LOG_V_V, problem.V_v)):
+            x[row] = x[row] if V is None else math.log(V)
         smooth = replace(problem, stiffness="trace")
         first = ((problem, False), (problem, True)) if global_prox else ((problem, False),)
         again = ((smooth, True), (problem, True)) if global_prox else ()
@@ -206,12 +215,16 @@ class Solver:
                 x = found.point
                 if found.diverged:
                     break
-            solution = Solution(problem, Overlaps.from_vector(x), found, fields, global_prox, steps)
+            solution = Solution(
+                problem, ErmOverlaps.from_vector(x), found, fields, global_prox, steps
+            )
             if solution.settled:
                 break
         return solution
 
-    def distinct(self, problem: Problem, starts: dict[str, Overlaps]) -> list[tuple[str, Solution]]:
+    def distinct(
+        self, problem: Problem, starts: dict[str, ErmOverlaps]
+    ) -> list[tuple[str, Solution]]:
         """Return the distinct fixed points on a small sample, lowest objective first."""
         kept: list[tuple[float, str, Solution]] = []
         for done, (name, start) in enumerate(starts.items()):
@@ -220,7 +233,7 @@ class Solver:
             if not solution.usable:
                 continue
             near = (
-                np.abs(solution.found.point - old.found.point)[[0, 3]].max() < 0.02
+                np.abs(solution.found.point - old.found.point)[_ALIGNED].max() < 0.02
                 for _, _, old in kept
             )
             if any(near):
@@ -234,7 +247,7 @@ class Solver:
         self,
         problem: Problem,
         tolerance: float,
-        starts: dict[str, Overlaps],
+        starts: dict[str, ErmOverlaps],
         allowance: float = math.inf,
     ) -> ErmTheory:
         """Return the fixed point of lowest objective, to the accuracy asked for.
@@ -253,7 +266,7 @@ class Solver:
     def refine(
         self,
         problem: Problem,
-        start: Overlaps,
+        start: ErmOverlaps,
         name: str,
         branches: tuple[ErmBranch, ...],
         tolerance: float,

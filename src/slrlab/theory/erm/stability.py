@@ -15,10 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from slrlab.theory.erm.equations import ChannelMeans
-from slrlab.theory.erm.overlaps import Overlaps
+from slrlab.theory.erm.overlaps import ErmOverlaps
 
 
-def replicon(means: ChannelMeans, alpha: float, overlaps: Overlaps) -> float:
+def replicon(means: ChannelMeans, alpha: float, overlaps: ErmOverlaps) -> float:
     """Return the largest eigenvalue; the means must have been taken with ``squares=True``."""
     V_k, V_v = overlaps.V_k, overlaps.V_v
     kk, kv, vv = (means.mean(name) for name in ("GG_KK", "GG_KV", "GG_VV"))
@@ -48,7 +48,7 @@ class JumpWarning:
     trace_gap: float
 
 
-def jump_warning(means: ChannelMeans, alpha: float, overlaps: Overlaps) -> JumpWarning:
+def jump_warning(means: ChannelMeans, alpha: float, overlaps: ErmOverlaps) -> JumpWarning:
     """Return the signs of jumps at a fixed point; the prox must have been searched globally."""
     (stein,) = means.pooled.conjugates(alpha, overlaps, "stein")
     (trace,) = means.pooled.conjugates(alpha, overlaps, "trace")

@@ -225,11 +225,7 @@ class _Search:
 
     def minimum(self, place: Place, curvatures: bool) -> Minimum:
         """Return what is to be said about a place, without its Hessian if so asked."""
-        if curvatures:
-            return minimum_at(self.landscape, place, learn_bias=self.learn_bias)
-        order = overlaps_of(place.k, place.v)
-        where = (kind_of(order), place.risk, order, place.bias, np.empty(0), place.gradient_norm)
-        return Minimum(place.status, *where, 1)
+        return minimum_at(self.landscape, place, learn_bias=self.learn_bias, curvatures=curvatures)
 
     def mismatched(self, bias: float, length: float) -> Place | None:
         """Return the lowest minimum found from keys along ``v*`` that keeps them there."""

@@ -19,6 +19,7 @@ import numpy as np
 
 from slrlab._result import Status
 from slrlab._types import FloatArray
+from slrlab.numerics.differences import central_differences
 from slrlab.theory.landscape.minima import FAR, Place, differences
 from slrlab.theory.landscape.risk import Landscape
 
@@ -202,8 +203,7 @@ class Curve:
     def step(self, y: FloatArray, direction: FloatArray) -> Step:
         """Return derivatives and tangent at a point of the curve."""
         here = self.plane_at(float(y[-1])).hessian(y[:-1])
-        ahead = _DIFFERENCE * np.eye(y.size)[-1]
-        slope = (self.gradient(y + ahead) - self.gradient(y - ahead)) / (2.0 * _DIFFERENCE)
+        (slope,) = central_differences(self.gradient, y, _DIFFERENCE, [-1])
         jacobian = np.column_stack([here, slope])
         tangent = np.linalg.svd(jacobian)[2][-1]
         return Step(y, jacobian, math.copysign(1.0, float(tangent @ direction)) * tangent)

@@ -195,9 +195,14 @@ def _result(
     shifted = np.vstack([risks[1:], ground(y, second=False).value])
     names = np.where(settled, "converged", np.where(diverged, "diverged", "not converged"))
     statuses = tuple(Status(name) for name in names.tolist())
-    worst = max(statuses, key=list(Status).index)
-    k, v = y[:, :SIZE], y[:, SIZE:]
-    return FlowEnsemble(worst, statuses, k, v, shifted, times)
+    return FlowEnsemble(
+        status=Status.worst(statuses),
+        statuses=statuses,
+        k=y[:, :SIZE],
+        v=y[:, SIZE:],
+        risk=shifted,
+        times=times,
+    )
 
 
 def _rosenbrock(

@@ -24,6 +24,7 @@ from slrlab.model.activations import Activation
 from slrlab.model.order_parameters import FullOrderParameters
 from slrlab.model.setting import Setting
 from slrlab.model.tasks import Task
+from slrlab.numerics.differences import central_differences
 from slrlab.theory.landscape.risk import (
     SIZE,
     Landscape,
@@ -208,9 +209,8 @@ def local_minima(
         if report is not None:
             report(done, count, "local minima")
     known.sort(key=lambda item: item.risk)
-    status = max((item.status for item in known), key=list(Status).index)
     return LocalMinima(
-        status=status,
+        status=Status.worst(item.status for item in known),
         minima=tuple(known),
         starts=count,
         setting=Setting(task, chosen),
@@ -279,10 +279,9 @@ def differences(
     gradient: Callable[[FloatArray], FloatArray], point: FloatArray, smooth: bool
 ) -> FloatArray:
     """Return the symmetric matrix of second derivatives, by central differences."""
-    steps = _DIFFERENCE[smooth] * (1.0 + float(np.linalg.norm(point))) * np.eye(point.size)
-    rows = [(gradient(point + e) - gradient(point - e)) / (2.0 * e.max()) for e in steps]
-    found = np.array(rows)
-    return np.asarray((found + found.T) / 2.0)
+    step = _DIFFERENCE[smooth] * (1.0 + float(np.linalg.norm(point)))
+    rows = central_differences(gradient, point, step)
+    return np.asarray((rows + rows.T) / 2.0)
 
 
 def hessian(
@@ -298,19 +297,24 @@ def hessian(
     return differences(gradient, np.concatenate([k, v, extra]), landscape.smooth)
 
 
-def minimum_at(landscape: Landscape, place: Place, *, learn_bias: bool, found: int = 1) -> Minimum:
-    """Return what is to be said about the end of a descent."""
+def minimum_at(
+    landscape: Landscape, place: Place, *, learn_bias: bool, curvatures: bool = True
+) -> Minimum:
+    """Return what is to be said about the end of a descent, without its Hessian if so asked."""
     order = overlaps_of(place.k, place.v)
-    second = hessian(landscape, place.k, place.v, place.bias, learn_bias=learn_bias)
+    bends = np.empty(0)
+    if curvatures:
+        second = hessian(landscape, place.k, place.v, place.bias, learn_bias=learn_bias)
+        bends = np.asarray(np.linalg.eigvalsh(second), dtype=float)
     return Minimum(
         status=place.status,
         kind=kind_of(order),
         risk=place.risk,
         order=order,
         bias=place.bias,
-        curvatures=np.asarray(np.linalg.eigvalsh(second), dtype=float),
+        curvatures=bends,
         gradient_norm=place.gradient_norm,
-        found=found,
+        found=1,
     )
 
 

@@ -73,19 +73,14 @@ class SampledLandscape:
         law = task.length
         fits = math.floor(math.log2(_BLOCK_ENTRIES / (SIZE * law.mean)))
         log2_size = min((wanted - 1).bit_length() - 3, fits)
-        shares = [max(3, log2_size + math.ceil(math.log2(p))) for p in law.probabilities]
-        entries = sum(
-            BLOCKS * SIZE * n << share for n, share in zip(law.lengths, shares, strict=True)
-        )
+        shares = law.shares(log2_size)
+        entries = sum(BLOCKS * SIZE * n << share for n, _, share in shares)
         if law.longest > _LONGEST or entries > _MOST_ENTRIES:
             raise ValueError(
                 f"length must be at most {_LONGEST} and take few values for {activation.name}, "
                 f"which is sampled, got {law}"
             )
-        groups = [
-            _draw_group(task, int(n), float(p), share, (entropy, int(n)))
-            for n, p, share in zip(law.lengths, law.probabilities, shares, strict=True)
-        ]
+        groups = [_draw_group(task, n, p, share, (entropy, n)) for n, p, share in shares]
         return cls(tuple(groups), code)
 
     @property

@@ -13,11 +13,11 @@ from functools import lru_cache
 import numpy as np
 from scipy import special
 
+from slrlab._result import Estimate
 from slrlab._types import FloatArray
 from slrlab.model.activations import Projection
 from slrlab.model.tasks import Task, TiltedTask
 from slrlab.numerics.qmc import normal_replicates
-from slrlab.theory.moments.nodes import tilted_nodes
 from slrlab.theory.moments.types import AttentionMoments
 
 _REPLICATES = 8
@@ -38,12 +38,10 @@ def projection_moments(
         If more tokens of a long sequence get weight than are drawn.
     """
     if m_k == 0.0 and R_k == 0.0:  # equal weights
-        mean = sum(
-            p / n for n, p in zip(task.length.lengths, task.length.probabilities, strict=True)
-        )
+        mean = sum(p / n for n, p in task.length.pairs())
         return AttentionMoments(mean, 1.0 - mean, mean * (1.0 - mean), sampled_error=1e-16)
     sums, fewest, certain = np.zeros((2, _REPLICATES)), math.inf, False
-    for length, weight in zip(task.length.lengths, task.length.probabilities, strict=True):
+    for length, weight in task.length.pairs():
         drawn = _drawn(length)
         entries = _ENTRIES * resolution * math.sqrt(weight)
         size = max(_FEWEST, math.ceil(math.log2(entries / drawn)))
@@ -61,8 +59,7 @@ def projection_moments(
         fewest = min(fewest, _REPLICATES * 2.0**size)
         certain = certain or bool((sigma == 1.0).any())
     target, energy = (float(value) for value in sums.mean(axis=1))
-    ratios = sums[0] ** 2 / sums[1]
-    error = float(ratios.std(ddof=1)) / math.sqrt(_REPLICATES)
+    error = Estimate.of(sums[0] ** 2 / sums[1]).error
     spread = max(energy - target**2, 0.0)
     if certain and min(spread, target) < 30.0 / fewest:
         error += 3.0 / fewest  # few of the rare events that matter are in the sample, or none
@@ -104,7 +101,8 @@ def _scores(
         first = 1 if tilted else 0
         keys[..., first:] = _largest(keys[..., first:], length - first)
     if isinstance(task, TiltedTask):
-        keys[..., 0] = _relevant(task, keys[..., 0])
+        if task.gaussian_shift is None:  # else the shift comes with the keys
+            keys[..., 0] = task.relevant_scores(special.ndtr(keys[..., 0]))
         place = np.zeros(drawn)
         place[0] = 1.0
         return keys, place, noise
@@ -134,12 +132,3 @@ def _share(task: Task, keys: FloatArray, rest: int) -> FloatArray:
     inside = np.exp(task.log_posterior(keys) - top).sum(axis=-1, keepdims=True)
     outside = rest * (law * np.exp(task.log_posterior(scores) - top)).sum(axis=-1, keepdims=True)
     return np.asarray(inside / (inside + outside))
-
-
-def _relevant(task: TiltedTask, normals: FloatArray) -> FloatArray:
-    """Map standard normals to the relevant token's law through both distribution functions."""
-    if task.gaussian_shift is not None:
-        return normals  # the shift comes with the keys
-    x, relevant, _ = tilted_nodes(task, 200.0, 1.0)
-    below = np.cumsum(relevant) - 0.5 * relevant
-    return np.interp(special.ndtr(normals), below / relevant.sum(), x)

@@ -237,7 +237,7 @@ def risk_profile(
         _refined(partial(_moments_at, task, chosen, (m, spread)), tolerance=1e-9) for m in scales
     ]
     return RiskProfile(
-        status=max((status for _, _, status in found), key=list(Status).index),
+        status=Status.worst(status for _, _, status in found),
         m_k=np.array(scales),
         risk=np.array([task.noise**2 + moments.best_risk for moments, _, _ in found]),
         error=np.array([error for _, error, _ in found]),

@@ -7,7 +7,7 @@ prefactors free and are compared with the predictions, never told them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,10 +45,8 @@ def linear_rate(length: LengthLaw, *, low: float = 1e3, high: float = 1e4) -> li
     risks = np.array([minimal_risk(SpikedSLR(nu, length), "linear").risk for nu in signals])
     design = np.stack([np.ones_like(signals), -np.log(signals), 1.0 / signals], axis=1)
     (log_c, power, _), *_ = np.linalg.lstsq(design, np.log(risks), rcond=None)
-    return [
-        RateFit(Status.CONVERGED, "linear", length, "power p of 1/ν", float(power), 1.0),
-        RateFit(Status.CONVERGED, "linear", length, "prefactor C", math.exp(log_c), length.mean),
-    ]
+    names = ("power p of 1/ν", "prefactor C")
+    return _fits("linear", length, names, (float(power), math.exp(log_c)), (1.0, length.mean))
 
 
 def softmax_rate(length: int, *, low: float = 100.0, high: float = 400.0) -> list[RateFit]:
@@ -90,7 +88,24 @@ def _exponential_rate(
     (log_c, power, decay, _), *_ = np.linalg.lstsq(design, logs, rcond=None)
     names = ("decay b of e^{−bν}", "power p of 1/ν", "prefactor C")
     fitted = (float(decay), float(power), math.exp(log_c))
+    return _fits(name, law, names, fitted, predicted)
+
+
+def _fits(
+    activation: str,
+    length: LengthLaw,
+    quantities: Sequence[str],
+    fitted: Sequence[float],
+    predicted: Sequence[float],
+) -> list[RateFit]:
     return [
-        RateFit(Status.CONVERGED, name, law, *row)
-        for row in zip(names, fitted, predicted, strict=True)
+        RateFit(
+            status=Status.CONVERGED,
+            activation=activation,
+            length=length,
+            quantity=quantity,
+            fitted=found,
+            predicted=expected,
+        )
+        for quantity, found, expected in zip(quantities, fitted, predicted, strict=True)
     ]
