@@ -58,7 +58,7 @@ def test_means_and_errors_over_seeds():
         *("m_k", "m_v", "q_k", "q_v", "m_kv", "m_vk", "q_kv"),
     }
     assert found.estimate("m_v").error == found.errors["m_v"] > 0.0
-    assert (found.samples, found.alpha, found.seeds) == (160, 4.0, 5)
+    assert (found.samples, found.setting.alpha, found.seeds) == (160, 4.0, 5)
     assert "test risk" in str(found)
     assert len(found.to_frame()) == 1
 

@@ -215,8 +215,8 @@ def test_best_ridge_beats_its_neighbours(activation):
             SPIKED,
             activation,
             alpha=4.0,
-            ridge_k=factor_k * best.ridge_k,
-            ridge_v=factor_v * best.ridge_v,
+            ridge_k=factor_k * best.setting.ridge_k,
+            ridge_v=factor_v * best.setting.ridge_v,
             tolerance=1e-3,
         )
         noise = 3.0 * math.hypot(other.test_risk_error, best.test_risk_error)
@@ -227,7 +227,7 @@ def test_best_ridge_at_the_boundary():
     """One noiseless token and α > 1: no ridge at all is best, and gives zero risk."""
     best = optimal_ridge(SpikedSLR(signal=1.0, length=1), "softmax", alpha=3.0)
     assert best.test_risk == pytest.approx(0.0, abs=1e-4)
-    assert best.ridge_v == pytest.approx(0.0, abs=1e-2)
+    assert best.setting.ridge_v == pytest.approx(0.0, abs=1e-2)
 
 
 def test_continuation_and_map():
@@ -333,7 +333,7 @@ def test_best_ridge_is_inside_where_the_prox_jumps():
     best = optimal_ridge(SPIKED, "softmax", alpha=1.0, tolerance=2e-3)
     assert best.status in (Status.SAMPLED, Status.BOUNDARY)
     assert best.stable
-    weaker = {"alpha": 1.0, "ridge_k": best.ridge_k / 4.0, "ridge_v": best.ridge_v}
+    weaker = {"alpha": 1.0, "ridge_k": best.setting.ridge_k / 4.0, "ridge_v": best.setting.ridge_v}
     beyond = erm_theory(SPIKED, "softmax", tolerance=5e-3, **weaker)
     assert not beyond.stable
     assert beyond.test_risk > best.test_risk + 3.0 * beyond.test_risk_error
@@ -362,8 +362,8 @@ def test_seeds_agree_on_the_best_ridge(task, activation, alpha):
         task,
         activation,
         alpha=alpha,
-        ridge_k=found[0].ridge_k,
-        ridge_v=found[0].ridge_v,
+        ridge_k=found[0].setting.ridge_k,
+        ridge_v=found[0].setting.ridge_v,
         tolerance=2e-3,
         seed=1,
     )
