@@ -1,4 +1,4 @@
-"""Training by variable projection: L-BFGS on the keys, with the best values for each."""
+"""Training by variable projection: L-BFGS on the keys, at the best values for each."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def blend(tokens, k, length, out):
 
 @njit(cache=True, parallel=True, fastmath=True)
 def normal(w, p, parts):
-    """Fill the rows of ``parts`` with what adds up to ``WᵀWp``, reading W once."""
+    """Fill the rows of ``parts`` with terms whose sum is ``WᵀWp``, reading W once."""
     count, dim = w.shape
     chunks = parts.shape[0]
     for c in prange(chunks):
@@ -53,12 +53,12 @@ def normal(w, p, parts):
 class Projected:
     """The objective with the best ``v`` for each ``k``: a ridge regression solved by CG.
 
-    The solve is warm, and as accurate as the steps in ``k`` need: its residual is a share of the
-    last gradient. The gradient in ``k`` is that at fixed ``v`` (envelope), read with the values'
-    own gradient in one more pass.
+    Each solve starts from the last ``v`` and stops when its residual is a fraction of the last
+    gradient. The gradient in ``k`` is that at fixed ``v`` (envelope theorem). One more pass
+    computes it together with the gradient in ``v``.
     """
 
-    SHARE = 0.3  # the fewest passes among 0.01, 0.1, 0.3 and 1, which stalls
+    SHARE = 0.3  # fewest passes among 0.01, 0.1, 0.3 and 1; training stalls at 1
 
     def __init__(self, objective: Objective, v: FloatArray) -> None:
         self.objective, self.v = objective, v
@@ -99,12 +99,12 @@ class Projected:
 
     @property
     def outer(self) -> int:
-        """Reads of all tokens: the objective's, and as many to form W."""
+        """Reads of all tokens: those of the objective, and the same number to form W."""
         return 2 * self.objective.passes
 
     @property
     def passes(self) -> float:
-        """All reads in units of the tokens, of which W is 1/L; Wᵀy is one more read of W."""
+        """All reads in units of the tokens; W has 1/L of their size, Wᵀy is one more read of W."""
         return self.outer + (self.objective.passes + self.inner) / LENGTH
 
 

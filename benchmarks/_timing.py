@@ -1,4 +1,4 @@
-"""Timing that the benchmarks share."""
+"""Timing function of the benchmarks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 def best_of(function: Callable[[], object], repeats: int = 7) -> float:
-    """Return the least of several wall times: what the machine can do when others leave it."""
+    """Return the least of several wall times, the one least disturbed by other processes."""
     times = []
     for _ in range(repeats):
         start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Training with PyTorch, which is imported when first used."""
+"""Training with PyTorch, which is imported at its first use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slrlab._types import FloatArray
 
 
 class Torch:
-    """The joint objective with PyTorch: matrix products, the gradient by hand or by autograd."""
+    """The joint objective with PyTorch matrix products; the gradient by hand or by autograd."""
 
     def __init__(self, data: Dataset, ridges: tuple[float, float], by_hand: bool) -> None:
         import torch

@@ -1,4 +1,4 @@
-"""What the contestants of the training benchmark share: the setting, L-BFGS, and our side."""
+"""Common parts of the training benchmark: the setting, L-BFGS, and the training of slrlab."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ Function = Callable[[FloatArray], tuple[float, FloatArray]]
 
 @dataclass(frozen=True)
 class Run:
-    """How one minimisation ended.
+    """End of one minimisation.
 
-    ``passes`` counts reads of all tokens (or as many numbers), ``outer`` those outside of solves.
+    ``passes`` counts reads of all tokens (or of the same number of values), ``outer`` the reads
+    outside the inner solves.
     """
 
     theta: FloatArray
@@ -34,7 +35,7 @@ class Run:
 
 
 def lbfgs(function: Function, start: FloatArray, reached: Callable[[], bool]) -> int:
-    """Minimise as `train` does until ``reached``; return the number of steps."""
+    """Minimise with the options of `train` until ``reached``; return the number of steps."""
     steps = 0
 
     def look(_: FloatArray) -> None:

@@ -1,7 +1,7 @@
-"""The compiled output channel: against NumPy, along the length, its memory and its cache.
+"""The compiled output channel: speed relative to NumPy, cost per token, memory and cache.
 
-Times are ratios taken in one run; absolute seconds are printed for orientation only. Exits with
-an error if a requirement is missed.
+Times are compared as ratios within one run; absolute seconds are printed for orientation only.
+Exits with an error if a requirement is missed.
 """
 
 from __future__ import annotations
@@ -63,15 +63,13 @@ def arguments(length: int, count: int, starts: bool, squares: bool = False) -> t
 
 
 def against_numpy() -> None:
-    print(
-        f"softmax, L = 3, 2^16 samples: kernel against NumPy (at least {FASTER:.0f}× is required)"
-    )
+    print(f"softmax, L = 3, 2^16 samples: kernel and NumPy (required: {FASTER:.0f} times faster)")
     for starts in (False, True):
         given = arguments(3, 2**16, starts)
         ours, reference = prox_kernel.channel_sums(*given), prox_reference.channel_sums(*given)
         gap = np.abs(ours - reference).max()
         fast, slow = np.inf, np.inf
-        for _ in range(4):  # in turns, so that other work on the machine meets both
+        for _ in range(4):  # in turns, so that other load on the machine affects both
             fast = min(fast, best_of(partial(prox_kernel.channel_sums, *given), 12))
             slow = min(slow, best_of(partial(prox_reference.channel_sums, *given), 1))
         threads = get_num_threads()
@@ -82,11 +80,11 @@ def against_numpy() -> None:
         print(f"  {name} on one thread: ratio {slow / alone:.1f}")
         print(f"  {name} {1e3 * fast:7.1f} ms  {1e3 * slow:7.1f} ms  largest gap {gap:.0e}")
         require(slow / fast >= FASTER, f"{name} ratio {slow / fast:.1f}")
-        require(bool(gap < 1e-7), f"{name} same means")
+        require(bool(gap < 1e-7), f"{name} means agree")
 
 
 def along_the_length() -> None:
-    print(f"time per token, one start (L = 64 at most {LINEAR}× L = 4), and with the O(L²) squares")
+    print(f"time per token: one start (L = 64 at most {LINEAR} times L = 4), and with O(L²) sums")
     cost, squared = {}, {}
     for length in (2, 4, 8, 16, 32, 64):
         count = 2**18 // length
@@ -97,7 +95,7 @@ def along_the_length() -> None:
         print(f"  L = {length:2}  {1e9 * cost[length]:6.0f} ns  {1e9 * squared[length]:6.0f} ns")
     require(cost[64] <= LINEAR * cost[4], f"per token, L = 64 over L = 4: {cost[64] / cost[4]:.2f}")
     extra = {length: squared[length] - cost[length] for length in (8, 64)}
-    print(f"  squares alone, L = 64 over L = 8: {extra[64] / extra[8]:.1f} (8 is O(L²))")
+    print(f"  O(L²) sums alone, L = 64 over L = 8: {extra[64] / extra[8]:.1f} (O(L²) gives 8)")
 
 
 def memory() -> None:
@@ -111,7 +109,7 @@ def memory() -> None:
         prox_kernel.channel_sums(*given)
         counts.append(rtsys.get_allocation_stats().alloc - before)
         print(f"  {size:6} samples: {counts[-1]} allocations")
-    require(len(set(counts)) == 1, "the same number for all")
+    require(len(set(counts)) == 1, "the same number for all sizes")
 
 
 def cache() -> None:
@@ -131,11 +129,11 @@ def cache() -> None:
             runs.append((float(seconds), int(hits)))
             print(f"  {name}: {float(seconds):6.2f} s, cache hits {hits}")
     (cold, _), (warm, hits) = runs
-    require(hits == 1 and cold / warm >= COMPILED, f"no compilation; ratio {cold / warm:.0f}")
+    require(hits == 1 and cold / warm >= COMPILED, f"no compilation, ratio {cold / warm:.0f}")
 
 
 if __name__ == "__main__":
-    print(f"{codes.SUMS} means of each block of samples")
+    print(f"{codes.SUMS} means for each block of samples")
     against_numpy()
     along_the_length()
     memory()

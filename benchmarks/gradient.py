@@ -1,9 +1,9 @@
-"""One gradient of attention against a read of memory, NumPy and PyTorch, as ratios in one run.
+"""Time of one gradient, as a ratio to one read of the tokens, for slrlab, NumPy and PyTorch.
 
     python benchmarks/gradient.py [--dim 5000] [--samples 10000] [--length 3] [--rounds 5]
 
-Every number is the best of several repeats, the contenders taking turns, so that a noisy machine
-disturbs all of them alike. PyTorch is optional (``pip install torch==2.13.0``).
+Every number is the best of several repeats. The programs run in turns, so that other load on the
+machine affects all of them. PyTorch is optional (``pip install torch==2.13.0``).
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ Pass = Callable[[], tuple[float, Gradient]]
 
 
 def parallel_read(tokens: npt.NDArray[np.float32]) -> Callable[[], object]:
-    """Return the fastest plain read found: the maximum of 16 slices on all cores."""
+    """Return a fast plain read of the tokens: the maximum of 16 slices on all cores."""
     slices = np.array_split(tokens.reshape(-1), 16)
     pool = ThreadPoolExecutor(numba.get_num_threads())
     return lambda: list(pool.map(np.max, slices))
 
 
 def numpy_pass(data: Dataset, length: int, k: Gradient, v: Gradient) -> Pass:
-    """Softmax attention and its gradient with NumPy's matrix products."""
+    """Return softmax attention and its gradient with NumPy matrix products."""
     root, x, labels = math.sqrt(data.dim), data.tokens, data.labels
     k, v = (k / root).astype(x.dtype), (v / root).astype(x.dtype)
 
@@ -53,7 +53,7 @@ def numpy_pass(data: Dataset, length: int, k: Gradient, v: Gradient) -> Pass:
 
 
 def torch_passes(data: Dataset, length: int, k: Gradient, v: Gradient) -> dict[str, Pass]:
-    """Do the same with PyTorch: by autograd, and by hand with two products each way."""
+    """Return the same with PyTorch, once by autograd and once with the gradient by hand."""
     try:
         import torch
     except ImportError:
@@ -88,7 +88,7 @@ def torch_passes(data: Dataset, length: int, k: Gradient, v: Gradient) -> dict[s
 
 
 def exact(data: Dataset, length: int, k: Gradient, v: Gradient) -> Gradient:
-    """Return the gradient in float64, a block of sequences at a time."""
+    """Return the gradient in float64, computed block by block."""
     total, size = np.zeros((2, data.dim)), 500
     for at in range(0, data.samples, size):
         rows = slice(at * length, (at + size) * length)

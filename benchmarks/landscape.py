@@ -1,7 +1,7 @@
-"""One evaluation of risk and gradient off the manifold: its time, and how its error falls.
+"""One evaluation of risk and gradient off the manifold M: time, and error against resolution.
 
-Times are ratios to one product of two 512 x 512 matrices taken in the same run; milliseconds are
-printed for orientation only. Exits with an error if a requirement is missed.
+Times are ratios to one product of two 512 x 512 matrices in the same run; milliseconds are printed
+for orientation only. Exits with an error if a requirement is missed.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ SETTINGS = (
     (MaxSLR(2.0, 10), "softmax"),
     (MaxSLR(2.0, 10), "erf"),
 )
-DIGITS = 1e-9  # asked of resolution 1
+DIGITS = 1e-9  # largest error allowed at resolution 1
 missed: list[str] = []
 
 
 def gap(found: Slope, exact: Slope) -> float:
-    """Return the largest error of the risk or an entry of the gradient."""
+    """Return the largest error of the risk and of the entries of the gradient."""
     steps = (found.risk - exact.risk, *(found.k - exact.k), *(found.v - exact.v))
     return float(np.abs(steps).max())
 
@@ -66,7 +66,7 @@ def main() -> None:
 
 
 def sampled(task: Task, activation: Activation, exact: Slope, unit: float) -> None:
-    """Show time and error of samples of growing size, and the exponent of the error."""
+    """Print time and error for samples of growing size, and the exponent of the error."""
     sizes, errors = [], []
     for power in (12, 14, 16, 18):
         gaps, seconds = [], np.inf

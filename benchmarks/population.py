@@ -1,6 +1,6 @@
-"""Population risks: cost against length, the whole of Fig. 2, and a cold command.
+"""Population risks: time against length, all of figure 2, and one command in a new process.
 
-Times are ratios taken in one run; absolute seconds are printed for orientation only.
+Times are compared as ratios within one run; absolute seconds are printed for orientation only.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from slrlab.figures import figure_module
 
 
 def length_independence() -> None:
-    print("one minimal risk, L = 10 against L = 10⁶ (at most 2× is promised for L = 10⁶)")
+    print("one minimal risk: time at L = 10, at L = 10⁶, and their ratio (at most 2)")
     cases = [
         ("spiked", lambda n: SpikedSLR(9.0, n)),
         ("max", lambda n: MaxSLR(5.0, n)),
@@ -37,7 +37,7 @@ def figure_two() -> None:
     frame = figure_module("2").compute("quick")
     seconds = time.perf_counter() - start
     worst = frame["error"].max()
-    print(f"figure 2: {len(frame)} minimal risks in {seconds:.1f} s, worst error {worst:.0e}")
+    print(f"figure 2: {len(frame)} minimal risks in {seconds:.1f} s, largest error {worst:.0e}")
 
 
 def cold_command() -> None:
@@ -48,7 +48,7 @@ def cold_command() -> None:
         for line in (command, bare)
     )
     print(
-        f"cold `slrlab population --json`: {ours:.2f} s, importing numpy and scipy.special: "
+        f"`slrlab population --json`: {ours:.2f} s, importing numpy and scipy.special: "
         f"{imports:.2f} s, ratio {ours / imports:.2f}"
     )
 

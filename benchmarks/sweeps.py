@@ -1,7 +1,7 @@
-"""Scheduling overhead of a sweep: 2,000 points that compute next to nothing.
+"""Overhead of a sweep: 2,000 points with almost no computation.
 
-The limit is a time, 5 ms a point; the time of the same points without a store is printed beside
-it, so that a busy machine can be told from a slow scheduler. Exits with an error if it is missed.
+The limit is 5 ms for each point. The time of the same points without a store is also printed: it
+distinguishes a busy machine from a slow runner. Exits with an error if the limit is exceeded.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def main() -> None:
     for point in points:
         compute_point(point.compute, point.settings, point.seed)
     bare = (time.perf_counter() - start) / COUNT
-    print(f"{COUNT} points without a store: {1e3 * bare:.2f} ms a point")
+    print(f"{COUNT} points without a store: {1e3 * bare:.2f} ms per point")
     missed = False
     for workers in (1, 2):
         with tempfile.TemporaryDirectory() as folder:
@@ -34,11 +34,11 @@ def main() -> None:
         each = found.seconds / COUNT
         missed |= each - bare > MOST or found.computed != COUNT or again.computed != 0
         print(
-            f"{workers} process(es): {1e3 * each:.2f} ms a point, start included "
-            f"({each / bare:.1f} times the bare points); nothing to do: {again.seconds:.2f} s"
+            f"{workers} process(es): {1e3 * each:.2f} ms per point, start included "
+            f"({each / bare:.1f} times without a store); finished sweep: {again.seconds:.2f} s"
         )
     if missed:
-        sys.exit(f"missed: at most {1e3 * MOST:g} ms a point")
+        sys.exit(f"missed: at most {1e3 * MOST:g} ms per point")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Training on data: joint quasi-Newton steps against variable projection and against PyTorch.
+"""Training on data: joint quasi-Newton steps compared with variable projection and PyTorch.
 
 All minimise the same objective from the same start, with the same L-BFGS, to the same gradient
-norm. Times are ratios taken in one run, each the best of a few in turns; absolute seconds are
-printed for orientation only. The paper's size is ``--dim 5000`` (1.2 GB of tokens).
+norm. Times are compared as ratios within one run, each the best of a few runs in turns; absolute
+seconds are printed for orientation only. The paper's size is ``--dim 5000`` (1.2 GB of tokens).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def drawn(dim: int, alpha: float) -> tuple[Dataset, Weights]:
 
 
 def in_turns(sides: list[Callable[[], Run]], repeats: int) -> list[Run]:
-    """Return the fastest run of each; other work on the machine meets all alike."""
+    """Return the fastest run of each; they run in turns, so that other load affects all."""
     runs = [[side() for side in sides] for _ in range(repeats)]
     return [min(of_one, key=lambda run: run.seconds) for of_one in zip(*runs, strict=True)]
 
@@ -40,9 +40,9 @@ def against_projection(dim: int, alpha: float, repeats: int) -> None:
     from _projection import projected
 
     data, start = drawn(dim, alpha)
-    print(f"variable projection against joint steps, D = {dim}, alpha = {alpha:g}, L = {LENGTH}")
+    print(f"variable projection and joint steps, D = {dim}, alpha = {alpha:g}, L = {LENGTH}")
     small = drawn(50, 2.0)
-    projected(small[0], (0.4, 0.8), small[1])  # compiled
+    projected(small[0], (0.4, 0.8), small[1])  # compiles
     for ridges in ((0.4, 0.8), (0.1, 0.2)):
         sides = [partial(side, data, ridges, start) for side in (joint, projected)]
         ours, other = in_turns(sides, repeats)
@@ -50,7 +50,7 @@ def against_projection(dim: int, alpha: float, repeats: int) -> None:
             print(f"  ridges {ridges}, {name:9} {describe(data, ridges, run)}")
         print(
             f"    projected / joint: passes {other.passes / ours.passes:.2f} "
-            f"({other.outer / ours.passes:.2f} if the ridge regressions were free), "
+            f"({other.outer / ours.passes:.2f} without the ridge regressions), "
             f"time {other.seconds / ours.seconds:.2f}"
         )
 
@@ -61,11 +61,11 @@ def against_torch(dim: int, alpha: float, repeats: int) -> None:
 
         from _torch import Torch, with_torch
     except ImportError:
-        print("PyTorch is not installed: pip install torch==2.13.0 for that comparison")
+        print("PyTorch is not installed; to compare with it: pip install torch==2.13.0")
         return
     (data, start), ridges = drawn(dim, alpha), (0.4, 0.8)
     print(
-        f"PyTorch {torch.__version__} on {torch.get_num_threads()} threads against the kernel, "
+        f"PyTorch {torch.__version__} on {torch.get_num_threads()} threads and the kernel, "
         f"D = {dim}, alpha = {alpha:g}, L = {LENGTH}, {data.tokens.nbytes / 1e9:.2f} GB of tokens"
     )
     theta = start.to_vector(learn_bias=False)
@@ -76,7 +76,7 @@ def against_torch(dim: int, alpha: float, repeats: int) -> None:
     }
     read = partial(np.add.reduce, data.tokens.view(np.int32).ravel())
     cost = dict.fromkeys(sides, math.inf)
-    for _ in range(3):  # in turns, so that other work on the machine meets all
+    for _ in range(3):  # in turns, so that other load on the machine affects all
         for name, side in sides.items():
             cost[name] = min(cost[name], best_of(partial(side, theta), 4))
     one_read = best_of(read, 4)
@@ -93,17 +93,17 @@ def against_torch(dim: int, alpha: float, repeats: int) -> None:
 
 
 def peak() -> int:
-    """Return the most bytes this process has held."""
+    """Return the peak memory of this process in bytes."""
     status = Path("/proc/self/status")
-    if status.exists():  # getrusage would also count what the parent held when it forked
+    if status.exists():  # getrusage would include the memory of the parent at the fork
         return 1024 * int(status.read_text().split("VmHWM:")[1].split()[0])
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def memory(dim: int, alpha: float) -> None:
-    """Print what one drawing and training takes, in a process of its own."""
+    """Print the peak memory of drawing data and training, in a separate process."""
     small = drawn(50, 2.0)
-    joint(small[0], (0.4, 0.8), small[1])  # compiled and loaded
+    joint(small[0], (0.4, 0.8), small[1])  # compiles and loads the kernels
     before = peak()
     data, start = drawn(dim, alpha)
     joint(data, (0.4, 0.8), start)
@@ -111,7 +111,7 @@ def memory(dim: int, alpha: float) -> None:
     print(
         f"peak memory of drawing and training, tokens {size / 1e6:.0f} MB: "
         f"whole process {peak() / size:.2f} times the tokens, "
-        f"beyond the idle interpreter {(peak() - before) / size:.2f} times"
+        f"without the idle interpreter {(peak() - before) / size:.2f} times"
     )
 
 

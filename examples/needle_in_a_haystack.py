@@ -1,6 +1,6 @@
-"""Find how long a sequence may be before attention loses the relevant token.
+"""Print how long a sequence can be before attention no longer finds the relevant token.
 
-For each activation, find the longest sequence whose minimal risk stays below one half.
+For each activation, compute the largest length with a minimal risk below one half.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from slrlab import SpikedSLR, minimal_risk
 
 
 def longest(activation: str, signal: float) -> int:
-    """Return the largest length with risk below 0.5, by bisection on powers of two and between."""
+    """Return the largest length with a risk below 0.5: double the length, then bisect."""
     low, high = 1, 2
     while high < 2**20 and minimal_risk(SpikedSLR(signal, high), activation).risk < 0.5:
         low, high = high, 2 * high
