@@ -359,7 +359,7 @@ def test_table_1_ends_with_the_table_and_counts(capsys, tmp_path, monkeypatch):
         ("spiked", "linear", 2, "risk", 0.25, 0.2497, -3e-4, 0.0045, "drawn, D=400"),
     ]
     table = pd.DataFrame(rows, columns=columns)
-    monkeypatch.setattr("slrlab.figures.table1.compute", lambda profile, report: table)
+    monkeypatch.setattr("slrlab.figures.table_1.compute", lambda profile, report: table)
     code, out, _ = run(capsys, "table", "1", "--out", str(tmp_path))
     assert code == 0
     assert out.splitlines()[-2:] == ["3 constants", str(tmp_path / "table-1.csv")]

@@ -128,7 +128,7 @@ def test_bad_input_to_flow(capsys, tmp_path, monkeypatch, arguments, message):
 
 
 def test_a_place_that_cannot_be_written_is_found_before_any_work(capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr("slrlab.theory.landscape.gradient_flow", None)
+    monkeypatch.setattr("slrlab.cli.flow.gradient_flow", None)
     blocked = tmp_path / "file"
     blocked.write_text("")
     # permissions do not show that nothing can be made in /proc, nor that a name is too long
