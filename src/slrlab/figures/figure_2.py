@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 ABOUT = About(
     title="Minimal population risk against the signal",
-    caption=(
-        "Least risk that each attention can reach with infinite data, against the signal, beside "
-        "the Bayes risk (grey); tasks in rows, laws of the length in columns. Softmax lies on the "
-        "Bayes risk of spiked-SLR and close to it on max-SLR; linear, erf and softplus attention "
-        "fall behind as the signal grows."
-    ),
+    caption="""
+    Least risk that each attention can reach with infinite data, against the signal, beside the
+    Bayes risk (grey); tasks in rows, laws of the length in columns. Softmax lies on the Bayes risk
+    of spiked-SLR and close to it on max-SLR; linear, erf and softplus attention fall behind as the
+    signal grows.
+    """,
     costs={"figure 2": 10.0},
 )
 SIGNALS = {"toy": 5, "quick": 16, "full": 120}

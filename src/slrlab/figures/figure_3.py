@@ -33,13 +33,12 @@ if TYPE_CHECKING:
 
 ABOUT = About(
     title="Test risk against samples per dimension, both tasks, length 3, best ridge",
-    caption=(
-        "Test risk of trained attention at its best ridge: theory (lines; a band between its two "
-        "forms where the prox jumps) and training on data (markers; filled where training has a "
-        "best ridge of its own), above the Bayes-optimal risk. Softmax lies below linear attention "
-        "at every signal once there are a few samples per dimension, and only softmax nears Bayes "
-        "on max-SLR."
-    ),
+    caption="""
+    Test risk of trained attention at its best ridge: theory (lines; a band between its two forms
+    where the prox jumps) and training on data (markers; filled where training has a best ridge of
+    its own), above the Bayes-optimal risk. Softmax lies below linear attention at every signal once
+    there are a few samples per dimension, and only softmax nears Bayes on max-SLR.
+    """,
     costs={
         "figure 3: theory": 150.0,
         "figure 3: training": 14.0,

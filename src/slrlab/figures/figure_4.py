@@ -22,13 +22,13 @@ ABOUT = About(
     title=(
         "Order parameters after gradient flow from random starts of size 0.1, spiked-SLR, length 10"
     ),
-    caption=(
-        "Top: overlaps with the teachers after gradient flow from random starts, as means over "
-        "runs that end matched (bars: smallest and largest), on lines of the best values. Bottom: "
-        "the share of runs that end at each minimum. Runs that end matched find the optimum, and "
-        "what vanishes there is zero to rounding; at large signals some runs end mismatched, most "
-        "of all those of linear attention, which then leave for infinity."
-    ),
+    caption="""
+    Top: overlaps with the teachers after gradient flow from random starts, as means over runs that
+    end matched (bars: smallest and largest), on lines of the best values. Bottom: the share of runs
+    that end at each minimum. Runs that end matched find the optimum, and what vanishes there is
+    zero to rounding; at large signals some runs end mismatched, most of all those of linear
+    attention, which then leave for infinity.
+    """,
     costs={"figure 4": 16.0},
 )
 LENGTH, SIZE = 10, 0.1

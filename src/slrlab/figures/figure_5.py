@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 ABOUT = About(
     title="Matched and mismatched minima of the risk against the signal, length 10",
-    caption=(
-        "Risk at the matched minimum (full lines) and at mismatched ones (dashed) against the "
-        "signal. Mismatched minima lie above and need a signal of some size; a ring marks where "
-        "one ends. Erf has a second one at small signals; that of linear attention is reached only "
-        "as the keys grow without bound (crosses)."
-    ),
+    caption="""
+    Risk at the matched minimum (full lines) and at mismatched ones (dashed) against the signal.
+    Mismatched minima lie above and need a signal of some size; a ring marks where one ends. Erf has
+    a second one at small signals; that of linear attention is reached only as the keys grow without
+    bound (crosses).
+    """,
     costs={"figure 5: mismatched": 32.0, "figure 5: matched": 12.0},
 )
 LENGTH = 10

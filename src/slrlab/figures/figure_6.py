@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 ABOUT = About(
     title="Theory against training over the ridges, spiked-SLR, signal 2, length 3, alpha 2",
-    caption=(
-        "Test risk by theory (squares) and by training (discs inside them), replicon, and training "
-        "minus theory over the ridges of keys and values. The two agree but where the theory warns "
-        "(hatched), at weak ridges. A ring marks a difference that chance would give once in 400."
-    ),
+    caption="""
+    Test risk by theory (squares) and by training (discs inside them), replicon, and training minus
+    theory over the ridges of keys and values. The two agree but where the theory warns (hatched),
+    at weak ridges. A ring marks a difference that chance would give once in 400.
+    """,
     costs={"figure 6: theory": 57.0, "figure 6: training": 18.0},
     compiled=True,
 )

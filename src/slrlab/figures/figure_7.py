@@ -24,12 +24,11 @@ if TYPE_CHECKING:
 
 ABOUT = About(
     title="Informed against random start, spiked-SLR, signal 2, lengths 2 and 5, best ridge",
-    caption=(
-        "Test risk at the best ridge against samples per dimension: theory (lines), and training "
-        "from the teachers (filled markers) and from small random vectors (open), side by side "
-        "around the same number of samples. At the best ridge the two starts end close to each "
-        "other and to the theory."
-    ),
+    caption="""
+    Test risk at the best ridge against samples per dimension: theory (lines), and training from the
+    teachers (filled markers) and from small random vectors (open), side by side around the same
+    number of samples. At the best ridge the two starts end close to each other and to the theory.
+    """,
     costs={"figure 7: theory": 35.0, "figure 7: training": 8.0},
     compiled=True,
 )

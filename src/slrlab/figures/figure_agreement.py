@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 ABOUT = About(
     title="Theory against simulated training: ten settings, two dimensions and their limit",
-    caption=(
-        "Top: simulation minus theory as normal scores (Student's t with the errors of both sides) "
-        "for six quantities of ten settings, at two dimensions and fitted to infinite D. Bottom: "
-        "the p-values in order, against those of a uniform law. If theory and simulation differ by "
-        "chance alone, 95 % of the scores lie in the grey band, all of them within the dashed "
-        "lines, and the p-values follow the diagonal."
-    ),
+    caption="""
+    Top: simulation minus theory as normal scores (Student's t with the errors of both sides) for
+    six quantities of ten settings, at two dimensions and fitted to infinite D. Bottom: the p-values
+    in order, against those of a uniform law. If theory and simulation differ by chance alone, 95 %
+    of the scores lie in the grey band, all of them within the dashed lines, and the p-values follow
+    the diagonal.
+    """,
     costs={"agreement: theory": 13.0, "agreement: training": 11.0},
     compiled=True,
 )

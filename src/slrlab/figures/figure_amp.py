@@ -22,13 +22,12 @@ if TYPE_CHECKING:
 
 ABOUT = About(
     title="Approximate message passing against its state evolution",
-    caption=(
-        "Overlaps with the teachers and risk on fresh data after each iteration of message "
-        "passing: state evolution as lines, means over seeds as markers with 95 % intervals "
-        "(Student's t). The markers follow the lines from the first iteration on; each panel gives "
-        "the p-value of the largest deviation among all its points, corrected for their number "
-        "(Bonferroni)."
-    ),
+    caption="""
+    Overlaps with the teachers and risk on fresh data after each iteration of message passing: state
+    evolution as lines, means over seeds as markers with 95 % intervals (Student's t). The markers
+    follow the lines from the first iteration on; each panel gives the p-value of the largest
+    deviation among all its points, corrected for their number (Bonferroni).
+    """,
     costs={"message passing": 40.0},
     compiled=True,
 )

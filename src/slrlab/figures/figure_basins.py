@@ -24,13 +24,12 @@ if TYPE_CHECKING:
 
 ABOUT = About(
     title="Basins of attraction of gradient flow, spiked-SLR, signal 2, length 10",
-    caption=(
-        "Top: where gradient flow from starts of length 2 ends, by the directions of keys and "
-        "values. Middle: how long it takes; hatched starts leave for infinity and have no time. "
-        "Bottom: where starts of random direction end, by their length: short ones all end "
-        "matched, and only long ones reach the mismatched minimum or, for linear attention, leave "
-        "for infinity."
-    ),
+    caption="""
+    Top: where gradient flow from starts of length 2 ends, by the directions of keys and values.
+    Middle: how long it takes; hatched starts leave for infinity and have no time. Bottom: where
+    starts of random direction end, by their length: short ones all end matched, and only long ones
+    reach the mismatched minimum or, for linear attention, leave for infinity.
+    """,
     costs={"figure basins": 18.0},
 )
 SIGNAL, LENGTH = 2.0, 10

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 ABOUT = About(
     title="Order parameters under descent in D dimensions against the flow in four",
-    caption=(
-        "Every overlap along descent in many dimensions (markers) and along the flow in four "
-        "(lines), from one start off the manifold M; rows are tasks, attentions and ways to train. "
-        "Markers lie on the lines: the flow predicts training at every time. Online SGD at a "
-        "finite rate follows the flow with noise and leaves the one without (dotted)."
-    ),
+    caption="""
+    Every overlap along descent in many dimensions (markers) and along the flow in four (lines),
+    from one start off the manifold M; rows are tasks, attentions and ways to train. Markers lie on
+    the lines: the flow predicts training at every time. Online SGD at a finite rate follows the
+    flow with noise and leaves the one without (dotted).
+    """,
     costs={"figure descent": 17.0},
     compiled=True,
 )

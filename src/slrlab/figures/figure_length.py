@@ -19,13 +19,12 @@ if TYPE_CHECKING:
 
 ABOUT = About(
     title="Minimal risk against the sequence length",
-    caption=(
-        "Least risk that each attention can reach with infinite data against the length, from one "
-        "token to a million, beside the Bayes risk (grey). Softmax lies on it; linear and softplus "
-        "attention predict nothing beyond some thousand tokens, erf falls behind. A cross "
-        "(boundary) marks an optimum at the edge of the search: the best keys vanish or grow "
-        "without bound."
-    ),
+    caption="""
+    Least risk that each attention can reach with infinite data against the length, from one token
+    to a million, beside the Bayes risk (grey). Softmax lies on it; linear and softplus attention
+    predict nothing beyond some thousand tokens, erf falls behind. A cross (boundary) marks an
+    optimum at the edge of the search: the best keys vanish or grow without bound.
+    """,
     costs={"length": 8.0},
 )
 POINTS = {"toy": 4, "quick": 13, "full": 43}

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 ABOUT = About(
     title="The landscape of the risk and its minima, spiked-SLR",
-    caption=(
-        "Top: risk over keys in the plane of the two teachers, at the best values, with its "
-        "minima. Bottom: the signals at which mismatched minima exist, each followed to the signal "
-        "where it ends, and the smallest curvature of the minima at length 10. The matched minimum "
-        "is always there; mismatched ones need a signal of about 1, except for erf, which has a "
-        "second range at small signals and at length 100 a third one."
-    ),
+    caption="""
+    Top: risk over keys in the plane of the two teachers, at the best values, with its minima.
+    Bottom: the signals at which mismatched minima exist, each followed to the signal where it ends,
+    and the smallest curvature of the minima at length 10. The matched minimum is always there;
+    mismatched ones need a signal of about 1, except for erf, which has a second range at small
+    signals and at length 100 a third one.
+    """,
     costs={"figure minima": 57.0},
 )
 SIGNAL, LENGTH = 2.0, 10

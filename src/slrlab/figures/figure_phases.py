@@ -22,13 +22,12 @@ if TYPE_CHECKING:
 
 ABOUT = About(
     title="Hard phase of Bayes-optimal learning, spiked-SLR",
-    caption=(
-        "Left: least possible risk and the risk that AMP reaches against samples per dimension. "
-        "Middle and right: where learning the values is impossible, hard or easy, against signal "
-        "and length. Without noise learning is possible above one sample per dimension; AMP needs "
-        "more, most at weak signals and long sequences, and a little label noise closes the gap at "
-        "strong ones."
-    ),
+    caption="""
+    Left: least possible risk and the risk that AMP reaches against samples per dimension. Middle
+    and right: where learning the values is impossible, hard or easy, against signal and length.
+    Without noise learning is possible above one sample per dimension; AMP needs more, most at weak
+    signals and long sequences, and a little label noise closes the gap at strong ones.
+    """,
     costs={"figure phases": 18.0},
 )
 POINTS = {"toy": 3, "quick": 12, "full": 48}

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 ABOUT = About(
     title="Risk reached and time to reach it, gradient flow from small random starts, length 10",
-    caption=(
-        "Minimal risk, time that gradient flow from small starts takes for 90 % and 99 % of the "
-        "way from the trivial risk to it (bands: quartiles), and slowest decay and condition "
-        "number at the matched minimum, against the signal. The lower risk of softmax costs no "
-        "time on most of the way, but the last of the way becomes exponentially slow in the "
-        "signal. The bias of erf is learned with the rest."
-    ),
+    caption="""
+    Minimal risk, time that gradient flow from small starts takes for 90 % and 99 % of the way from
+    the trivial risk to it (bands: quartiles), and slowest decay and condition number at the matched
+    minimum, against the signal. The lower risk of softmax costs no time on most of the way, but the
+    last of the way becomes exponentially slow in the signal. The bias of erf is learned with the
+    rest.
+    """,
     costs={"figure tension": 43.0},
 )
 LENGTH, SIZE = 10, 0.1

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 ABOUT = About(
     title="Beyond the replicon line: theory and training against the ridge of the keys, softmax",
-    caption=(
-        "Top: test risk of softmax by theory, with the band between its two forms (trace and "
-        "Stein), and by training from the teachers and from random vectors, against the ridge of "
-        "the keys. Bottom: the two signs by which the theory warns; where one is above its line "
-        "(grey) it is not to be trusted. Training leaves the theory there, stays within the band "
-        "or near it, and depends on its start."
-    ),
+    caption="""
+    Top: test risk of softmax by theory, with the band between its two forms (trace and Stein), and
+    by training from the teachers and from random vectors, against the ridge of the keys. Bottom:
+    the two signs by which the theory warns; where one is above its line (grey) it is not to be
+    trusted. Training leaves the theory there, stays within the band or near it, and depends on its
+    start.
+    """,
     costs={
         "validity: theory": 54.0,
         "validity: training, informed start": 5.0,

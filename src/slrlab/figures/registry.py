@@ -33,6 +33,9 @@ class About:
     costs: Mapping[str, float] = field(default_factory=dict)
     compiled: bool = False
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "caption", " ".join(self.caption.split()))
+
 
 def _modules(kind: str) -> dict[str, str]:
     """Return the module of each name, numbers first."""
