@@ -80,7 +80,11 @@ def test_a_sweep_fails_loudly(sweep, tmp_path, run):
             "workers must be left out with a cluster, got 2",
         ),
         (("results", "--store", "{tmp}/none.sqlite"), 2, "store must be a file of results"),
-        (("results", "--store", "{tmp}/store.sqlite", "--where", "x"), 2, "--where must be COLUMN=VALUE"),
+        (
+            ("results", "--store", "{tmp}/store.sqlite", "--where", "x"),
+            2,
+            "--where must be COLUMN=VALUE",
+        ),
         (("results", "--store", "{tmp}/store.sqlite", "--where", "x=1"), 2, "name a column"),
         (
             ("results", "--store", "{tmp}/store.sqlite", "--plot", "{tmp}/a.txt"),
