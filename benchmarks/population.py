@@ -13,7 +13,7 @@ from pathlib import Path
 
 from _timing import best_of
 from slrlab import MaxSLR, SpikedSLR, minimal_risk
-from slrlab.figures import figure_module
+from slrlab.figures.registry import figure_module
 
 
 def length_independence() -> None:

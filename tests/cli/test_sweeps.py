@@ -4,7 +4,6 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from slrlab.cli.main import main
 from slrlab.figures.style import MARKS
 from slrlab.figures.sweep_plot import plot_sweep, series_looks
 
@@ -18,36 +17,29 @@ activation = ["softmax", "linear"]
 """
 
 
-def run(capsys, *arguments):
-    with pytest.raises(SystemExit) as stop:
-        main([str(item) for item in arguments])
-    out, err = capsys.readouterr()
-    return stop.value.code, out, err
-
-
 @pytest.fixture
-def sweep(tmp_path, capsys):
+def sweep(tmp_path, run):
     path, store = tmp_path / "sweep.toml", tmp_path / "store.sqlite"
     path.write_text(TOML)
-    code, out, _ = run(capsys, "sweep", path, "--store", store, "--workers", "1", "--json")
+    code, out, _ = run("sweep", path, "--store", store, "--workers", "1", "--json")
     assert code == 0
     assert json.loads(out)["computed"] == 4
     return path, store
 
 
-def test_results_are_listed_filtered_and_exported(sweep, tmp_path, capsys):
+def test_results_are_listed_filtered_and_exported(sweep, tmp_path, run):
     _, store = sweep
-    code, out, _ = run(capsys, "results", "--store", store)
+    code, out, _ = run("results", "--store", store)
     assert code == 0
     assert "4 points" in out
     assert "linear" in out
     where = ("--where", "activation=softmax", "--where", "signal=2")
-    code, out, _ = run(capsys, "results", "--store", store, *where, "--json")
+    code, out, _ = run("results", "--store", store, *where, "--json")
     (row,) = json.loads(out)["rows"]
     assert (code, row["signal"], row["status"]) == (0, 2.0, "converged")
     files = [tmp_path / name for name in ("t.csv", "t.parquet", "t.png")]
     given = ("--csv", files[0], "--parquet", files[1], "--plot", files[2], "--x", "signal")
-    code, out, _ = run(capsys, "results", "--store", store, *given)
+    code, out, _ = run("results", "--store", store, *given)
     assert code == 0
     assert out.split() == [str(path) for path in files]
     assert len(pd.read_csv(files[0])) == len(pd.read_parquet(files[1])) == 4
@@ -55,11 +47,11 @@ def test_results_are_listed_filtered_and_exported(sweep, tmp_path, capsys):
         assert picture.size[0] > 300
 
 
-def test_a_sweep_ends_with_its_table_counts_and_store(sweep, tmp_path, capsys):
+def test_a_sweep_ends_with_its_table_counts_and_store(sweep, tmp_path, run):
     _, store = sweep
     other = tmp_path / "other.toml"
     other.write_text(TOML.replace("[1.0, 2.0]", "[1.0, 4.0]"))
-    code, out, _ = run(capsys, "sweep", other, "--store", store, "--workers", "1")
+    code, out, _ = run("sweep", other, "--store", store, "--workers", "1")
     lines = out.splitlines()
     assert code == 0
     assert lines[-2:] == ["4 points: 2 computed now, 2 there before, 0 failed", str(store)]
@@ -68,11 +60,11 @@ def test_a_sweep_ends_with_its_table_counts_and_store(sweep, tmp_path, capsys):
     assert out.count("linear") == 2
 
 
-def test_a_sweep_fails_loudly(sweep, tmp_path, capsys):
+def test_a_sweep_fails_loudly(sweep, tmp_path, run):
     _, store = sweep
     bad = tmp_path / "bad.toml"
     bad.write_text('compute = "flow"\n[settings]\nstart = "nowhere"')
-    code, out, _ = run(capsys, "sweep", bad, "--store", store, "--workers", "1", "--json")
+    code, out, _ = run("sweep", bad, "--store", store, "--workers", "1", "--json")
     assert code == 1
     assert json.loads(out)["failed"] == 1
 
@@ -88,7 +80,11 @@ def test_a_sweep_fails_loudly(sweep, tmp_path, capsys):
             "workers must be left out with a cluster, got 2",
         ),
         (("results", "--store", "{tmp}/none.sqlite"), 2, "store must be a file of results"),
-        (("results", "--store", "{tmp}/store.sqlite", "--where", "x"), 2, "COLUMN=VALUE, got x"),
+        (
+            ("results", "--store", "{tmp}/store.sqlite", "--where", "x"),
+            2,
+            "--where must be COLUMN=VALUE",
+        ),
         (("results", "--store", "{tmp}/store.sqlite", "--where", "x=1"), 2, "name a column"),
         (
             ("results", "--store", "{tmp}/store.sqlite", "--plot", "{tmp}/a.txt"),
@@ -103,10 +99,10 @@ def test_a_sweep_fails_loudly(sweep, tmp_path, capsys):
         (("results", "--store", "{tmp}/sweep.toml"), 1, "cannot open the store"),
     ],
 )
-def test_wrong_input_is_one_line(sweep, tmp_path, capsys, arguments, code, words):
+def test_wrong_input_is_one_line(sweep, tmp_path, run, arguments, code, words):
     given = [item.format(tmp=tmp_path) for item in arguments]
-    found, out, err = run(capsys, *given)
-    assert (found, out) == (code, "")
+    result, out, err = run(*given)
+    assert (result, out) == (code, "")
     assert err.startswith("slrlab: ")
     assert len(err.splitlines()) == 1
     assert words in err
@@ -138,18 +134,18 @@ def test_a_plot_tells_its_series_apart(tmp_path):
         assert picture.size[0] > picture.size[1]
 
 
-def test_infinite_signals_and_mixed_columns_are_exported(tmp_path, capsys):
+def test_infinite_signals_and_mixed_columns_are_exported(tmp_path, run):
     path, store = tmp_path / "sweep.toml", tmp_path / "store.sqlite"
     path.write_text(
         'compute = "population"\n[settings]\nactivation = "erf"\n'
         '[grid]\nsignal = [1.0, inf]\nbias = ["optimal", 0.5]'
     )
-    code, _, _ = run(capsys, "sweep", path, "--store", store, "--workers", "1")
+    code, _, _ = run("sweep", path, "--store", store, "--workers", "1")
     assert code == 0
     table = tmp_path / "t.parquet"
-    code, out, _ = run(capsys, "results", "--store", store, "--json", "--parquet", table)
+    code, out, _ = run("results", "--store", store, "--json", "--parquet", table)
     assert code == 0
     assert [row["signal"] for row in json.loads(out)["rows"]].count("inf") == 2
     assert set(pd.read_parquet(table)["bias"]) == {"optimal", "0.5"}
-    code, out, _ = run(capsys, "results", "--store", store, "--json", "--where", "signal=inf")
+    code, out, _ = run("results", "--store", store, "--json", "--where", "signal=inf")
     assert len(json.loads(out)["rows"]) == 2

@@ -1,14 +1,17 @@
 """How everything is computed: order, progress, resumption; and the page that shows it."""
 
 import re
+import subprocess
+import sys
 
 import pandas as pd
 import pytest
 
 from slrlab.experiments.claims import Verdict
 from slrlab.experiments.claims.checks import below
-from slrlab.figures import FIGURES, TABLES, figure_module, report, reproduction
-from slrlab.figures.report import CLAIMS_ITEM, Contents, caption, figure_item, render
+from slrlab.figures import draw_figure, report, reproduction
+from slrlab.figures.registry import FIGURES, TABLES, figure_module, table_module
+from slrlab.figures.report import CLAIMS_ITEM, Contents, figure_item, render
 from slrlab.figures.reproduction import Overall, reproduce_all
 
 ITEMS = ["figure 2", "figure 3", "claims"]
@@ -41,14 +44,14 @@ def test_the_page_is_there_with_the_first_figure_and_grows(tmp_path, few, monkey
     assert paths[-1] == tmp_path / "report.html"
     shown = [page.count("data:image/png") for page in pages]
     assert shown == [1, 2, 2]
-    assert ["Pending: figure length, claims" in page for page in pages] == [True, False, False]
+    assert ["Pending: figure 2, claims" in page for page in pages] == [True, False, False]
     assert [">pending<" in page for page in pages] == [True, True, False]
     assert "1 of 1 claims hold" in pages[-1]
     shares = [done for done, *_ in lines]
     assert shares == sorted(shares)  # never starts again
     assert shares[-1] == 1000
     assert {total for _, total, _ in lines} == {1000}
-    assert lines[0][2].startswith("item 1 of 3: figure 2, 0 %, about ")
+    assert lines[0][2].startswith("item 1 of 3: figure length, 0 %, about ")
     assert any(line.startswith("item 3 of 3: claims, ") for *_, line in lines)
     assert any(line.endswith(f"; see {paths[-1]}") for *_, line in lines)
 
@@ -80,25 +83,24 @@ def test_several_workers_give_the_same_files(tmp_path, few, monkeypatch):
 
 def test_an_error_in_one_item_ends_the_run(tmp_path, few, monkeypatch):
     monkeypatch.setenv("SLRLAB_WORKERS", "2")
-    monkeypatch.setattr(reproduction, "draw_figure", lambda item: [])
+    monkeypatch.setattr(reproduction, "draw_figure", lambda *item: [])
     monkeypatch.setattr(reproduction, "render", lambda contents: "page")
 
     def compute(name, out, **_):
         raise ValueError(f"figure {name} fails")
 
     monkeypatch.setattr(reproduction, "compute_figure", compute)
-    with pytest.raises(ValueError, match="figure 2 fails"):
+    with pytest.raises(ValueError, match="figure length fails"):
         reproduce_all(tmp_path, profile="toy")
 
 
 def test_the_line_about_the_whole_run(tmp_path, monkeypatch):
     costs = {"figure 2": 10.0, "figure 3: theory": 60.0, "claims": 30.0}
-    monkeypatch.setattr(reproduction, "COSTS", costs)
     monkeypatch.setenv("SLRLAB_WORKERS", "2")
     clock = iter(range(0, 10_000, 10))
     monkeypatch.setattr(reproduction.time, "monotonic", lambda: float(next(clock)))
     lines = []
-    overall = Overall(ITEMS, tmp_path / "page", lambda *line: lines.append(line))
+    overall = Overall(ITEMS, tmp_path / "page", costs, lambda *line: lines.append(line))
     overall.stage(0, 10, "figure 2")
     # at first as expected: two workers, each a second of cost a second
     assert lines[-1] == (0, 1000, "item 1 of 3: figure 2, 0 %, about 1 min left")
@@ -117,44 +119,63 @@ def test_the_line_about_the_whole_run(tmp_path, monkeypatch):
 
 
 def test_what_was_known_before_says_nothing_about_the_speed(tmp_path, monkeypatch):
-    monkeypatch.setattr(reproduction, "COSTS", {"figure 2": 100.0, "figure 3": 100.0})
     monkeypatch.setenv("SLRLAB_WORKERS", "1")
     monkeypatch.setattr(reproduction.time, "monotonic", lambda: 0.0)
-    overall = Overall(ITEMS, tmp_path / "page")
+    overall = Overall(ITEMS, tmp_path / "page", {"figure 2": 100.0, "figure 3": 100.0})
     overall.stage(5, 5, "figure 2")
     assert str(overall) == "item 1 of 3: figure 2, 50 %, about 2 min left"
 
 
 def test_the_items_that_need_no_compiled_code_come_first(tmp_path):
-    names = list(reproduction._items(tmp_path, "toy"))
-    assert names[0] == "figure 2"
-    assert names[-1] == CLAIMS_ITEM
-    assert set(names) == {
-        *map(figure_item, FIGURES),
-        *map(report.table_item, TABLES),
-        CLAIMS_ITEM,
-    }
-    assert set(reproduction._FIRST) < set(FIGURES)
+    items = list(reproduction._items(tmp_path, "toy"))
+    assert items[-1] == CLAIMS_ITEM
+    assert set(items) == {*map(figure_item, FIGURES), *map(report.table_item, TABLES), CLAIMS_ITEM}
+    figures = [figure_module(item.split()[1]).ABOUT for item in items if item[:6] == "figure"]
+    compiled = [about.compiled for about in figures]
+    assert compiled == sorted(compiled)
+    assert set(compiled) == {False, True}
+    costs = [sum(about.costs.values()) for about in figures]
+    first = compiled.index(True)
+    assert costs == sorted(costs[:first]) + sorted(costs[first:], reverse=True)
 
 
-def test_every_figure_has_a_caption():
-    missing = [name for name in FIGURES if not hasattr(figure_module(name), "CAPTION")]
-    assert missing == []
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] * (name != "2"))
+        for name in FIGURES
+        if not figure_module(name).ABOUT.compiled
+    ],
+)
+def test_a_figure_says_whether_it_calls_compiled_code(name, tmp_path):
+    """A figure that comes first would otherwise compile in every worker at once."""
+    script = (
+        "import sys, os; os.environ['SLRLAB_WORKERS'] = '1'\n"
+        "from slrlab.figures.registry import figure_module\n"
+        f"figure_module({name!r}).compute('toy')\n"
+        "assert 'numba' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, cwd=tmp_path)
+
+
+def test_every_figure_has_a_title_a_caption_and_its_costs():
     for name in FIGURES:
-        sentences = re.findall(r"[^.!?]+[.!?](?:\s|$)", caption(name))
+        about = figure_module(name).ABOUT
+        sentences = re.findall(r"[^.!?]+[.!?](?:\s|$)", about.caption)
+        assert about.title
         assert 2 <= len(sentences) <= 4, name
-        assert "\n" not in caption(name), name
+        assert "\n" not in about.caption, name
+        assert min(about.costs.values()) > 0.0, name
+    assert all(table_module(name).ABOUT.title for name in TABLES)
 
 
 def test_the_page_shows_captions_and_escapes_what_files_say(tmp_path, few):
-    from slrlab.figures import draw_figure
-
     frame = figure_module("2").compute("toy")
     frame["status"] = "<script>alert(1)</script>"
     frame.to_csv(tmp_path / "figure-2.csv", index=False)
-    draw_figure(("2", tmp_path, frame))
+    draw_figure("2", tmp_path, frame)
     page = render(Contents(tmp_path, "toy", None, {"figure 2": 1.0}))
-    assert f"<figcaption><p>{caption('2')}</p></figcaption>" in page
+    assert f"<figcaption><p>{figure_module('2').ABOUT.caption}</p></figcaption>" in page
     assert "<script" not in page
     assert "&lt;script&gt;" in page
     assert pd.read_csv(tmp_path / "figure-2.csv")["status"].iloc[0].startswith("<script>")

@@ -7,7 +7,9 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -49,20 +51,29 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
     Console().print(table)
 
 
-def print_result(
-    title: str, result: Result, as_json: bool, special: dict[str, str] | None = None
-) -> None:
-    """Print a result as JSON or as a table; exit with 1 if it is unusable.
+@dataclass(frozen=True)
+class Output:
+    """What a command prints on stdout: a table for people, or one JSON object."""
 
-    ``special`` replaces the wording of some rows.
-    """
-    if as_json:
-        print_json(result.to_dict())
-    else:
-        shown = {name: _shown(value) for name, value in result.to_dict().items()}
-        print_table(title, ("quantity", "value"), list((shown | (special or {})).items()))
-    if not result.status.usable:
-        raise typer.Exit(1)
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else.")
+    ] = False
+
+    def result(self, title: str, result: Result, special: dict[str, str] | None = None) -> bool:
+        """Print a result; return whether it is usable. ``special`` words replace some values."""
+        if self.as_json:
+            print_json(result.to_dict())
+        else:
+            shown = {name: _shown(value) for name, value in result.to_dict().items()}
+            print_table(title, ("quantity", "value"), list((shown | (special or {})).items()))
+        return result.status.usable
+
+    def files(self, paths: Sequence[Path], **more: Any) -> None:
+        """Print the files written, one a line."""
+        if self.as_json:
+            print_json({**more, "files": [str(path) for path in paths]})
+        else:
+            print_lines(paths)
 
 
 def _shown(value: object) -> str:

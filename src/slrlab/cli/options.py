@@ -1,101 +1,165 @@
-"""Options shared by the commands: text in, model objects out.
+"""Options that several commands share, and the parsers that Typer reads them with.
 
-Every option arrives as text and is read here, so that a wrong value gets the library's own one-line
-message and nothing else.
+A parser refuses a text as the library would: "must be WHAT, got TEXT". The name of the option is
+put before it where the error is printed.
 """
 
 from __future__ import annotations
 
-from typing import Annotated
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
 from slrlab import _checks
-from slrlab.model.activations import Activation, make_activation
-from slrlab.model.tasks import Task, make_task
+from slrlab.model.activations import ACTIVATIONS, Activation, make_activation
+from slrlab.model.lengths import LengthLaw
+from slrlab.model.tasks import TASKS, Task, make_task
 
-TaskOption = Annotated[
-    str, typer.Option("--task", help="Task: spiked or max.", metavar="NAME", show_default=True)
-]
-SignalOption = Annotated[
-    str, typer.Option("--signal", help="Signal strength ν ≥ 0; inf is allowed.", metavar="ν")
-]
-LengthOption = Annotated[
-    str,
-    typer.Option(
-        "--length",
-        help="Sequence length: 3 | 1,2,3 | 1:0.2,2:0.3,3:0.5 | uniform(1,10) | poisson(5) | "
-        "geometric(20).",
-        metavar="L",
-    ),
-]
-NoiseOption = Annotated[
-    str, typer.Option("--noise", help="Standard deviation Δ of the label noise.", metavar="Δ")
-]
-ActivationOption = Annotated[
-    str,
-    typer.Option(
-        "--activation",
-        help="softmax, linear, erf, softplus, sparsemax, entmax15, or an expression such as "
-        "'elementwise: 1 + tanh(x)' or 'normalised: log(1 + exp(x))'.",
-        metavar="NAME_or_EXPR",
-    ),
-]
-BiasOption = Annotated[
-    str | None,
-    typer.Option(
-        "--bias", help="Bias added to the scores: a number, or optimal.", metavar="c|optimal"
-    ),
-]
-AlphaOption = Annotated[
-    str | None, typer.Option("--alpha", help="Samples per dimension, N/D > 0.", metavar="α")
-]
-RidgeKOption = Annotated[
-    str | None, typer.Option("--ridge-k", help="Ridge of the keys, ≥ 0.", metavar="r")
-]
-RidgeVOption = Annotated[
-    str | None, typer.Option("--ridge-v", help="Ridge of the values, ≥ 0.", metavar="r")
-]
-JsonOption = Annotated[
-    bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else.")
-]
-
+Parser = Callable[[Any], Any]
 _DIGITS = 4000  # of the whole numbers that Python reads
+_DIM = 1000
 
 
-def number(text: str | None, name: str, accepted: str) -> float:
-    """Read a number, with the library's wording if it is none."""
-    if text is None:
-        raise ValueError(f"{name} must be {accepted}, got nothing")
-    try:
-        return float(text)
-    except ValueError:
-        _checks.fail(name, accepted, text)
+def parser(read: Parser) -> Parser:
+    """Return a parser for Typer, with the wording of the error that ``read`` raises."""
+
+    def parse(text: Any) -> Any:
+        try:
+            return read(text)
+        except (ValueError, TypeError) as error:
+            raise typer.BadParameter(f"must {str(error).partition(' must ')[2]}") from None
+
+    return parse
 
 
-def whole(text: str, name: str, low: int = 0) -> int:
-    """Read a whole number from ``low`` on, with the library's wording if it is none."""
+def number(accepted: str) -> Parser:
+    """Return the parser of a number; the library checks its range."""
+
+    def read(text: Any) -> float:
+        try:
+            return float(text)
+        except ValueError:
+            _checks.fail("number", accepted, text)
+
+    return parser(read)
+
+
+def whole(low: int = 0) -> Parser:
+    """Return the parser of a whole number from ``low`` on."""
     accepted = f"a whole number >= {low}"
-    if text.strip().lstrip("+-").isdecimal() and len(text) < _DIGITS:
-        return _checks.integer(int(text), name, low=low)  # a float would round beyond 2⁵³
-    value = number(text, name, accepted)
-    if not value.is_integer():
-        _checks.fail(name, accepted, text)
-    return _checks.integer(value, name, low=low)
+
+    def read(text: Any) -> int:
+        exact = str(text).strip().lstrip("+-").isdecimal() and len(str(text)) < _DIGITS
+        value = int(text) if exact else number(accepted)(text)  # a float rounds beyond 2⁵³
+        if value < low or value % 1:
+            _checks.fail("number", accepted, text)
+        return int(value)
+
+    return parser(read)
 
 
-def read_task(task: str, signal: str, length: str, noise: str) -> Task:
-    """Build the task that the common options describe."""
-    return make_task(
-        task,
-        signal=number(signal, "signal", "a number >= 0 or inf"),
-        length=length,
-        noise=number(noise, "noise", "a finite number >= 0"),
-    )
+def option(help: str, parser: Parser | None = None, metavar: str = "", *names: str) -> Any:  # noqa: A002
+    """Return an option for ``Annotated``; its name is that of the parameter unless given."""
+    return typer.Option(*names, help=help, parser=parser, metavar=metavar or None)
 
 
-def read_activation(name: str, bias: str | None) -> Activation:
-    """Build the activation that the options describe."""
-    if bias is None or bias == "optimal":
-        return make_activation(name, bias=bias)
-    return make_activation(name, bias=number(bias, "bias", "a finite number or optimal"))
+def flag(name: str, help: str) -> Any:  # noqa: A002
+    """Return an option without a value."""
+    return typer.Option(name, help=help)
+
+
+def default(function: Callable[..., Any], name: str) -> Any:
+    """Return the default of a function's argument."""
+    return inspect.signature(function).parameters[name].default
+
+
+def given(**options: Any) -> dict[str, Any]:
+    """Return the options that were given: None leaves a function its own default."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+FINITE = number("a finite number")
+POSITIVE, NOT_NEGATIVE = number("a finite number > 0"), number("a finite number >= 0")
+TASK = option(f"Task: {' or '.join(TASKS)}.", metavar="NAME")
+SIGNAL = option("Signal strength ν ≥ 0; inf is allowed.", number("a number >= 0 or inf"), "ν")
+LENGTH = option(
+    "Sequence length: 3 | 1,2,3 | 1:0.2,2:0.3,3:0.5 | uniform(1,10) | poisson(5) | geometric(20).",
+    parser(LengthLaw.of),
+    "L",
+)
+NOISE = option("Standard deviation Δ of the label noise.", NOT_NEGATIVE, "Δ")
+ACTIVATION = option(
+    f"{', '.join(ACTIVATIONS)}, or an expression such as 'elementwise: 1 + tanh(x)' or "
+    "'normalised: log(1 + exp(x))'.",
+    metavar="NAME_or_EXPR",
+)
+ALPHA = option("Samples per dimension, N/D > 0.", POSITIVE, "α")
+RIDGE_K = option("Ridge of the keys, ≥ 0.", NOT_NEGATIVE, "r")
+RIDGE_V = option("Ridge of the values, ≥ 0.", NOT_NEGATIVE, "r")
+SEED = option("Seed of what is drawn; several runs count up from it.", whole(), "n")
+TEST_SAMPLES = option("Fresh sequences that measure the risk.", whole(), "n")
+OUT = option("Folder for the files.", Path, "DIR")
+CSV = option("Write a CSV file.", Path, "FILE")
+STORE = option("SQLite file of results.", Path, "FILE")
+PROFILE = option("quick, full (the paper's size) or toy.", metavar="NAME")
+RESULTS = Path("results")
+
+
+def read_task(
+    task: Annotated[str, TASK] = "spiked",
+    signal: Annotated[float, SIGNAL] = 2.0,
+    length: Annotated[Any, LENGTH] = 3,
+    noise: Annotated[float, NOISE] = default(make_task, "noise"),
+) -> Task:
+    """Build the task that its options describe."""
+    return make_task(task, signal=signal, length=length, noise=noise)
+
+
+def _bias(text: str) -> float | str:
+    return text if text == "optimal" else number("a finite number or optimal")(text)
+
+
+def read_activation(
+    activation: Annotated[str, ACTIVATION] = "softmax",
+    bias: Annotated[
+        Any, option("Bias added to the scores: a number, or optimal.", _bias, "c|optimal")
+    ] = None,
+) -> Activation:
+    """Build the activation that its options describe."""
+    return make_activation(activation, bias=bias)
+
+
+def _dimensions(text: str) -> list[int]:
+    return [whole(2)(part) for part in text.split(",")]
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The dimension of a simulation, or several to extrapolate from."""
+
+    dim: Annotated[
+        int | None,
+        option(f"Dimensions D; default {_DIM}. The paper's size is 10⁴/√α.", whole(2), "D"),
+    ] = None
+    dims: Annotated[
+        Any,
+        option(
+            "Several dimensions, such as 250,1000: compare at each, and as D → ∞ by fitting a + "
+            "b/D.",
+            _dimensions,
+            "D,D,…",
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        if None not in (self.dim, self.dims):
+            raise ValueError(f"dim must be left out with --dims, got {self.dim}")
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The argument of the function that simulates."""
+        return {"dim": self.dim or _DIM} if self.dims is None else {"dims": self.dims}

@@ -7,42 +7,16 @@ carries the settings it was made with. A module of the paper's tables has no ``d
 from __future__ import annotations
 
 from contextlib import nullcontext
-from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 from slrlab import _checks
 from slrlab._types import Report
 from slrlab.experiments.memo import remember
+from slrlab.figures.registry import PROFILES, figure_module, table_module
 
 if TYPE_CHECKING:
     import pandas as pd
-
-FIGURES = {
-    "2": "slrlab.figures.figure2",
-    "3": "slrlab.figures.figure3",
-    "4": "slrlab.figures.figure4",
-    "5": "slrlab.figures.figure5",
-    "6": "slrlab.figures.figure6",
-    "7": "slrlab.figures.figure7",
-    "agreement": "slrlab.figures.agreement",
-    "amp": "slrlab.figures.message_passing",
-    "basins": "slrlab.figures.basins",
-    "descent": "slrlab.figures.descent",
-    "length": "slrlab.figures.length",
-    "minima": "slrlab.figures.minima",
-    "phases": "slrlab.figures.hard_phase",
-    "tension": "slrlab.figures.tension",
-    "validity": "slrlab.figures.validity",
-}
-TABLES = {"1": "slrlab.figures.table1"}
-PROFILES = ("toy", "quick", "full")
-
-
-def figure_module(name: str) -> ModuleType:
-    """Return the module of a figure."""
-    return import_module(FIGURES[_checks.choice(name, "figure", FIGURES)])
 
 
 def make_figure(
@@ -61,7 +35,7 @@ def make_figure(
     figure_module(name)
     with remember(out / "finished-full.sqlite") if profile == "full" else nullcontext():
         frame = compute_figure(name, out, profile=profile, report=report)
-    return draw_figure((name, out, frame))
+    return draw_figure(name, out, frame)
 
 
 def redraw_figure(name: str, table: Path, out: Path) -> list[Path]:
@@ -87,7 +61,7 @@ def redraw_figure(name: str, table: Path, out: Path) -> list[Path]:
         raise ValueError(f"{wanted}, got one without rows")
     out.mkdir(parents=True, exist_ok=True)
     try:
-        return draw_figure((name, out, frame))[1:]
+        return draw_figure(name, out, frame)[1:]
     except KeyError as missing:
         raise ValueError(f"{wanted}, got one without {missing.args[0]}") from missing
     except (IndexError, TypeError, ValueError) as error:
@@ -111,34 +85,28 @@ def _settings(name: str, profile: str) -> dict[str, str | int | float]:
     """Return what a table was made with: the sizes that its profile sets are columns too."""
     from slrlab import __version__
 
-    found: dict[str, str | int | float] = {"figure": name, "profile": profile}
+    columns: dict[str, str | int | float] = {"figure": name, "profile": profile}
     for key, value in vars(figure_module(name)).items():
         by_profile = key.isupper() and isinstance(value, dict) and set(value) == set(PROFILES)
         if by_profile and isinstance(value[profile], int | float):
-            found[f"profile_{key.lower()}"] = value[profile]
-    return found | {"version": __version__}
+            columns[f"profile_{key.lower()}"] = value[profile]
+    return columns | {"version": __version__}
 
 
-def draw_figure(item: tuple[str, Path, pd.DataFrame]) -> list[Path]:
+def draw_figure(name: str, out: Path, frame: pd.DataFrame) -> list[Path]:
     """Draw a figure from its table; return the CSV, PNG and PDF in ``out``."""
     import matplotlib as mpl
 
-    name, out, frame = item
     paths = [out / f"figure-{name}.{kind}" for kind in ("csv", "png", "pdf")]
     with mpl.rc_context({"backend": "agg"}):
         import matplotlib.pyplot as plt
 
         drawn = figure_module(name).draw(frame)
         drawn.savefig(paths[1])
-        drawn.set_layout_engine("none")  # the layout found for one file serves both
+        drawn.set_layout_engine("none")  # the layout of one file serves both
         drawn.savefig(paths[2], metadata={"CreationDate": None})  # same table, same bytes
         plt.close(drawn)
     return paths
-
-
-def table_module(name: str) -> ModuleType:
-    """Return the module of a table."""
-    return import_module(TABLES[_checks.choice(name, "table", TABLES)])
 
 
 def make_table(

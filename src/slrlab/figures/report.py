@@ -17,7 +17,7 @@ from slrlab._result import Estimate
 from slrlab.experiments.claims import CLAIMS, Verdict
 from slrlab.experiments.student import difference, family_p, normal_score
 from slrlab.experiments.sweeps.run import versions
-from slrlab.figures import FIGURES, PROFILES, TABLES, figure_module, table_module
+from slrlab.figures.registry import FIGURES, PROFILES, TABLES, figure_module, table_module
 from slrlab.theory.erm.fields import BLOCKS
 
 if TYPE_CHECKING:
@@ -69,11 +69,6 @@ def figure_item(name: str) -> str:
 def table_item(name: str) -> str:
     """Return what a table is called in progress and timings."""
     return f"table {name}"
-
-
-def caption(name: str) -> str:
-    """Return two or three sentences on a figure: what is drawn, and what to see."""
-    return str(figure_module(name).CAPTION)
 
 
 def render(contents: Contents) -> str:
@@ -218,8 +213,8 @@ def _against_training(frame: pd.DataFrame) -> str:
 
 def _all_settings(profile: str) -> str:
     """Return the sizes that each figure was made with, read off its module."""
-    modules = {f"figure {name}": figure_module(name) for name in FIGURES}
-    modules |= {f"table {name}": table_module(name) for name in TABLES}
+    modules = {figure_item(name): figure_module(name) for name in FIGURES}
+    modules |= {table_item(name): table_module(name) for name in TABLES}
     rows = []
     for name, module in modules.items():
         own = {key: _at(value, profile) for key, value in vars(module).items() if key.isupper()}
@@ -257,8 +252,9 @@ def _numbers(value: object) -> bool:
 
 
 def _picture(contents: Contents, name: str) -> str:
-    title = html.escape(f"Figure {name}: {figure_module(name).TITLE}")
-    words = f"<p>{html.escape(caption(name))}</p>"
+    about = figure_module(name).ABOUT
+    title = html.escape(f"Figure {name}: {about.title}")
+    words = f"<p>{html.escape(about.caption)}</p>"
     if name not in contents.figures:
         return f"<h3>{title}</h3>{words}{_PENDING}"
     drawn = (contents.out / f"figure-{name}.png").read_bytes()
@@ -273,7 +269,7 @@ def _picture(contents: Contents, name: str) -> str:
 def _table(contents: Contents, name: str) -> str:
     import pandas as pd
 
-    title = html.escape(f"Table {name}: {table_module(name).TITLE}")
+    title = html.escape(f"Table {name}: {table_module(name).ABOUT.title}")
     if table_item(name) not in contents.finished:
         return f"<h3>{title}</h3>{_PENDING}"
     frame = pd.read_csv(contents.out / f"table-{name}.csv")

@@ -21,42 +21,13 @@ from slrlab.experiments.claims import run_claims
 from slrlab.experiments.memo import remember
 from slrlab.experiments.parallel import default_workers, parallel_map, set_rank, shared_workers
 from slrlab.experiments.warm_up import compile_kernels
-from slrlab.figures import FIGURES, PROFILES, TABLES, compute_figure, draw_figure, make_table
+from slrlab.figures import compute_figure, draw_figure, make_table
+from slrlab.figures.registry import FIGURES, PROFILES, TABLES, figure_module, table_module
 from slrlab.figures.report import CLAIMS_ITEM, Contents, figure_item, render, table_item
 
-# seconds of one core in the quick profile, for the time left; labels are those of the stages
-COSTS = {
-    "compiling": 44.0,
-    "figure 2": 10.0,
-    "length": 8.0,
-    "figure phases": 18.0,
-    "figure 4": 16.0,
-    "figure 5: mismatched": 32.0,
-    "figure 5: matched": 12.0,
-    "figure tension": 43.0,
-    "figure basins": 18.0,
-    "figure minima": 57.0,
-    "figure 3: theory": 150.0,
-    "figure 3: training": 14.0,
-    "figure 3: thresholds": 16.0,
-    "figure 3: Bayes-optimal": 32.0,
-    "figure 6: theory": 57.0,
-    "figure 6: training": 18.0,
-    "figure 7: theory": 35.0,
-    "figure 7: training": 8.0,
-    "agreement: theory": 13.0,
-    "agreement: training": 11.0,
-    "message passing": 40.0,
-    "figure descent": 17.0,
-    "validity: theory": 54.0,
-    "validity: training, informed start": 5.0,
-    "validity: training, random start": 5.0,
-    "rates": 2.0,
-    "table 1: drawn tokens": 5.0,
-    "claims": 7.0,
-}
-_OTHER = 5.0  # a stage that is not listed
-_FIRST = ("2", "length", "phases", "4", "5", "tension", "basins", "minima")  # no compiled code
+# seconds of one core, for the time left; those of figures and tables stand in their modules
+COSTS = {"compiling": 44.0, CLAIMS_ITEM: 7.0}
+_OTHER = 5.0  # a stage without a cost
 _ABREAST = 4  # items under way at a time
 _SURE = 20.0  # seconds after which the speed of this run counts as much as the expected one
 
@@ -64,10 +35,13 @@ _SURE = 20.0  # seconds after which the speed of this run counts as much as the 
 class Overall:
     """One line about the whole run: which item, how much is done, how long it may still take."""
 
-    def __init__(self, items: list[str], page: Path, report: Report | None = None) -> None:
+    def __init__(
+        self, items: list[str], page: Path, costs: dict[str, float], report: Report | None = None
+    ) -> None:
         self._items, self._page, self._report = items, page, report
+        self._known = costs  # of the stages
         self._done: dict[str, float] = {}  # shares of the stages
-        self._found = 0.0  # cost of what was finished before this run
+        self._before = 0.0  # cost of what was finished before this run
         self._ended: list[str] = []
         self._start, self._workers = time.monotonic(), default_workers()
         self._lock = threading.Lock()
@@ -77,7 +51,7 @@ class Overall:
         with self._lock:
             share = done / total if total else 1.0
             if label not in self._done:
-                self._found += share * COSTS.get(label, _OTHER)
+                self._before += share * self._known.setdefault(label, _OTHER)
             self._done[label] = max(share, self._done.get(label, 0.0))
             self._show()
 
@@ -93,9 +67,8 @@ class Overall:
 
     def _costs(self) -> tuple[float, float]:
         """Return the cost of what is done and of everything, as far as it is known."""
-        costs = COSTS | {label: COSTS.get(label, _OTHER) for label in self._done}
-        done = sum(share * costs[label] for label, share in self._done.items())
-        return done, sum(costs.values())
+        done = sum(share * self._known[label] for label, share in self._done.items())
+        return done, sum(self._known.values())
 
     def _share(self) -> float:
         if len(self._ended) == len(self._items):
@@ -110,7 +83,7 @@ class Overall:
         number = len(self._ended) + 1
         done, whole = self._costs()
         spent = time.monotonic() - self._start
-        speed = (done - self._found + _SURE * self._workers) / (spent + _SURE)
+        speed = (done - self._before + _SURE * self._workers) / (spent + _SURE)
         left = _in_words((whole - done) / speed)
         share = f"{100.0 * self._share():.0f} %"
         look = f"; see {self._page}" if self._ended else ""
@@ -145,7 +118,7 @@ def reproduce_all(
     out.mkdir(parents=True, exist_ok=True)
     items = _items(out, profile)
     page = out / "report.html"
-    overall = Overall(list(items), page, report)
+    overall = Overall(list(items), page, _all_costs(), report)
     contents = Contents(out, profile)
     paths: list[Path] = []
     start = time.perf_counter()
@@ -166,23 +139,32 @@ Item = Callable[[Report], Any]
 
 
 def _items(out: Path, profile: str) -> dict[str, Item]:
-    """Return what to compute, in order: soon first, then the long ones, many short calls last."""
-    names = sorted(FIGURES, key=_place)
+    """Return what to compute, in order: figures, tables, claims."""
     items: dict[str, Item] = {
-        figure_item(name): partial(_figure, name, out, profile) for name in names
+        figure_item(name): partial(_figure, name, out, profile)
+        for name in sorted(FIGURES, key=_turn)
     }
     items |= {table_item(name): partial(_table, name, out, profile) for name in TABLES}
     return items | {CLAIMS_ITEM: lambda report: run_claims(report=report)}
 
 
-def _place(name: str) -> int:
-    return _FIRST.index(name) if name in _FIRST else len(_FIRST)
+def _turn(name: str) -> tuple[bool, float]:
+    """Sort figures without compiled code first, short ones before long; then long ones first."""
+    about = figure_module(name).ABOUT
+    cost = sum(about.costs.values())
+    return about.compiled, -cost if about.compiled else cost
+
+
+def _all_costs() -> dict[str, float]:
+    """Return the cost of every stage."""
+    modules = [*map(figure_module, FIGURES), *map(table_module, TABLES)]
+    return COSTS | {label: cost for module in modules for label, cost in module.ABOUT.costs.items()}
 
 
 def _figure(name: str, out: Path, profile: str, report: Report) -> Callable[[], list[Path]]:
     """Compute a figure; return how to draw it, which only one thread at a time can."""
     frame = compute_figure(name, out, profile=profile, report=report)
-    return partial(draw_figure, (name, out, frame))
+    return partial(draw_figure, name, out, frame)
 
 
 def _table(name: str, out: Path, profile: str, report: Report) -> Callable[[], list[Path]]:
@@ -199,12 +181,12 @@ def _in_turn(items: dict[str, Item], report: Report) -> Iterator[tuple[str, Any]
     threads = ThreadPoolExecutor(_ABREAST)
     try:
         compiled = _begin(threads, -1, partial(_compile, report))
-        found: dict[str, Future[Any]] = {}
-        soon = [figure_item(name) for name in _FIRST]
+        futures: dict[str, Future[Any]] = {}
+        soon = [figure_item(name) for name in FIGURES if not figure_module(name).ABOUT.compiled]
         for rank, (name, run) in enumerate(items.items()):
             before = None if name in soon else compiled
-            found[name] = _begin(threads, rank, partial(_after, before, run, report))
-        for name, future in found.items():
+            futures[name] = _begin(threads, rank, partial(_after, before, run, report))
+        for name, future in futures.items():
             yield name, future.result()
     finally:
         threads.shutdown(wait=False, cancel_futures=True)

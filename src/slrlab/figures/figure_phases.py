@@ -9,6 +9,7 @@ import numpy as np
 
 from slrlab._types import Report
 from slrlab.experiments.parallel import parallel_map
+from slrlab.figures.registry import About
 from slrlab.figures.style import house_style, mark_statuses, shared_legend
 from slrlab.model.tasks import make_task
 from slrlab.theory.bayes_optimal import bayes_optimal, bayes_thresholds
@@ -19,12 +20,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-TITLE = "Hard phase of Bayes-optimal learning, spiked-SLR"
-CAPTION = (
-    "Left: least possible risk and the risk that AMP reaches against samples per dimension. Middle "
-    "and right: where learning the values is impossible, hard or easy, against signal and length. "
-    "Without noise learning is possible above one sample per dimension; AMP needs more, most at "
-    "weak signals and long sequences, and a little label noise closes the gap at strong ones."
+ABOUT = About(
+    title="Hard phase of Bayes-optimal learning, spiked-SLR",
+    caption="""
+    Left: least possible risk and the risk that AMP reaches against samples per dimension. Middle
+    and right: where learning the values is impossible, hard or easy, against signal and length.
+    Without noise learning is possible above one sample per dimension; AMP needs more, most at weak
+    signals and long sequences, and a little label noise closes the gap at strong ones.
+    """,
+    costs={"figure phases": 18.0},
 )
 POINTS = {"toy": 3, "quick": 12, "full": 48}
 SIGNAL, LENGTH = 2.0, 3

@@ -10,6 +10,7 @@ from slrlab._types import Report
 from slrlab.experiments.amp import compare_amp
 from slrlab.experiments.parallel import parallel_map
 from slrlab.experiments.student import family_p, half_width
+from slrlab.figures.registry import About
 from slrlab.figures.style import house_style
 from slrlab.model.tasks import make_task
 from slrlab.simulation.training.erm import training_bytes
@@ -19,12 +20,16 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-TITLE = "Approximate message passing against its state evolution"
-CAPTION = (
-    "Overlaps with the teachers and risk on fresh data after each iteration of message passing: "
-    "state evolution as lines, means over seeds as markers with 95 % intervals (Student's t). "
-    "The markers follow the lines from the first iteration on; each panel gives the p-value of the "
-    "largest deviation among all its points, corrected for their number (Bonferroni)."
+ABOUT = About(
+    title="Approximate message passing against its state evolution",
+    caption="""
+    Overlaps with the teachers and risk on fresh data after each iteration of message passing: state
+    evolution as lines, means over seeds as markers with 95 % intervals (Student's t). The markers
+    follow the lines from the first iteration on; each panel gives the p-value of the largest
+    deviation among all its points, corrected for their number (Bonferroni).
+    """,
+    costs={"message passing": 40.0},
+    compiled=True,
 )
 # task, signal, length, noise, alpha
 PANELS = (

@@ -21,6 +21,7 @@ from slrlab.experiments.learning_curve import (
 from slrlab.experiments.learning_curve import TOLERANCE as SHARED_TOLERANCE
 from slrlab.experiments.parallel import parallel_map
 from slrlab.figures.points import simulated_rows
+from slrlab.figures.registry import About
 from slrlab.figures.style import FINE_STATUSES, MARKS, house_style, mark_statuses, shared_legend
 from slrlab.model.activations import make_activation
 from slrlab.model.setting import Setting
@@ -31,12 +32,21 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-TITLE = "Test risk against samples per dimension, both tasks, length 3, best ridge"
-CAPTION = (
-    "Test risk of trained attention at its best ridge: theory (lines; a band between its two forms "
-    "where the prox jumps) and training on data (markers; filled where training has a best ridge "
-    "of its own), above the Bayes-optimal risk. Softmax lies below linear attention at every "
-    "signal once there are a few samples per dimension, and only softmax nears Bayes on max-SLR."
+ABOUT = About(
+    title="Test risk against samples per dimension, both tasks, length 3, best ridge",
+    caption="""
+    Test risk of trained attention at its best ridge: theory (lines; a band between its two forms
+    where the prox jumps) and training on data (markers; filled where training has a best ridge of
+    its own), above the Bayes-optimal risk. Softmax lies below linear attention at every signal once
+    there are a few samples per dimension, and only softmax nears Bayes on max-SLR.
+    """,
+    costs={
+        "figure 3: theory": 150.0,
+        "figure 3: training": 14.0,
+        "figure 3: thresholds": 16.0,
+        "figure 3: Bayes-optimal": 32.0,
+    },
+    compiled=True,
 )
 RANGE = (0.5, 100.0)
 SAMPLES = {

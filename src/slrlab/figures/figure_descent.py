@@ -9,6 +9,7 @@ import numpy as np
 from slrlab._types import Report
 from slrlab.experiments.flows import FlowComparison, compare_descent, compare_sgd
 from slrlab.experiments.parallel import parallel_map
+from slrlab.figures.registry import About
 from slrlab.figures.style import house_style, shared_legend
 from slrlab.model.tasks import make_task
 
@@ -17,12 +18,16 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-TITLE = "Order parameters under descent in D dimensions against the flow in four"
-CAPTION = (
-    "Every overlap along descent in many dimensions (markers) and along the flow in four (lines), "
-    "from one start off the manifold M; rows are tasks, attentions and ways to train. Markers "
-    "lie on the lines: the flow predicts training at every time. Online SGD at a finite rate "
-    "follows the flow with noise and leaves the one without (dotted)."
+ABOUT = About(
+    title="Order parameters under descent in D dimensions against the flow in four",
+    caption="""
+    Every overlap along descent in many dimensions (markers) and along the flow in four (lines),
+    from one start off the manifold M; rows are tasks, attentions and ways to train. Markers lie on
+    the lines: the flow predicts training at every time. Online SGD at a finite rate follows the
+    flow with noise and leaves the one without (dotted).
+    """,
+    costs={"figure descent": 17.0},
+    compiled=True,
 )
 # k and v on (k*, v*, two free directions), off M: every overlap moves
 START = ((0.5, 0.3, 0.3, 0.0), (0.1, 0.2, 0.1, 0.2))

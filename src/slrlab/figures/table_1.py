@@ -15,6 +15,7 @@ import numpy as np
 from slrlab._types import Report
 from slrlab.experiments.parallel import parallel_map
 from slrlab.experiments.rates import LAWS, LENGTHS, rate_fits
+from slrlab.figures.registry import About
 from slrlab.model.activations import make_activation
 from slrlab.model.lengths import LengthLaw
 from slrlab.model.order_parameters import OrderParameters
@@ -28,7 +29,10 @@ from slrlab.theory.population.minimal import PopulationRisk, minimal_risk
 if TYPE_CHECKING:
     import pandas as pd
 
-TITLE = "Rates and closed forms, predicted and measured"
+ABOUT = About(
+    title="Rates and closed forms, predicted and measured",
+    costs={"rates": 2.0, "table 1: drawn tokens": 5.0},
+)
 SIGNAL = 4.0
 LONG = (10**3, 10**4, 10**5, 10**6)
 DIM = 400

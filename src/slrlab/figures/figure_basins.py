@@ -8,6 +8,7 @@ import numpy as np
 
 from slrlab._types import FloatArray, Report
 from slrlab.experiments.parallel import parallel_map
+from slrlab.figures.registry import About
 from slrlab.figures.style import END_COLORS, house_style
 from slrlab.model.tasks import make_task
 from slrlab.theory.landscape.ensemble import FlowEnsemble, flow_ensemble
@@ -21,12 +22,15 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.image import AxesImage
 
-TITLE = "Basins of attraction of gradient flow, spiked-SLR, signal 2, length 10"
-CAPTION = (
-    "Top: where gradient flow from starts of length 2 ends, by the directions of keys and values. "
-    "Middle: how long it takes; hatched starts leave for infinity and have no time. Bottom: where "
-    "starts of random direction end, by their length: short ones all end matched, and only long "
-    "ones reach the mismatched minimum or, for linear attention, leave for infinity."
+ABOUT = About(
+    title="Basins of attraction of gradient flow, spiked-SLR, signal 2, length 10",
+    caption="""
+    Top: where gradient flow from starts of length 2 ends, by the directions of keys and values.
+    Middle: how long it takes; hatched starts leave for infinity and have no time. Bottom: where
+    starts of random direction end, by their length: short ones all end matched, and only long ones
+    reach the mismatched minimum or, for linear attention, leave for infinity.
+    """,
+    costs={"figure basins": 18.0},
 )
 SIGNAL, LENGTH = 2.0, 10
 ACTIVATIONS = ("softmax", "linear")

@@ -10,18 +10,22 @@ import numpy as np
 from slrlab._types import Report
 from slrlab.experiments.parallel import parallel_map
 from slrlab.figures.points import minimal_risk_row
+from slrlab.figures.registry import About
 from slrlab.figures.style import BAYES, MARKS, house_style, mark_statuses, shared_legend
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-TITLE = "Minimal population risk against the signal"
-CAPTION = (
-    "Least risk that each attention can reach with infinite data, against the signal, beside the "
-    "Bayes risk (grey); tasks in rows, laws of the length in columns. Softmax lies on the Bayes "
-    "risk of spiked-SLR and close to it on max-SLR; linear, erf and softplus attention "
-    "fall behind as the signal grows."
+ABOUT = About(
+    title="Minimal population risk against the signal",
+    caption="""
+    Least risk that each attention can reach with infinite data, against the signal, beside the
+    Bayes risk (grey); tasks in rows, laws of the length in columns. Softmax lies on the Bayes risk
+    of spiked-SLR and close to it on max-SLR; linear, erf and softplus attention fall behind as the
+    signal grows.
+    """,
+    costs={"figure 2": 10.0},
 )
 SIGNALS = {"toy": 5, "quick": 16, "full": 120}
 RANGES = {"spiked": (0.1, 40.0), "max": (0.1, 10.0)}

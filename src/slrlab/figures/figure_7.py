@@ -10,6 +10,7 @@ import numpy as np
 from slrlab._types import Report
 from slrlab.experiments.parallel import parallel_map
 from slrlab.figures.points import simulated_rows
+from slrlab.figures.registry import About
 from slrlab.figures.style import MARKS, house_style, mark_statuses, shared_legend
 from slrlab.model.activations import make_activation
 from slrlab.model.setting import Setting
@@ -22,12 +23,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-TITLE = "Informed against random start, spiked-SLR, signal 2, lengths 2 and 5, best ridge"
-CAPTION = (
-    "Test risk at the best ridge against samples per dimension: theory (lines), and training from "
-    "the teachers (filled markers) and from small random vectors (open), side by side around the "
-    "same number of samples. At the best ridge the two starts end close to each other and to the "
-    "theory."
+ABOUT = About(
+    title="Informed against random start, spiked-SLR, signal 2, lengths 2 and 5, best ridge",
+    caption="""
+    Test risk at the best ridge against samples per dimension: theory (lines), and training from the
+    teachers (filled markers) and from small random vectors (open), side by side around the same
+    number of samples. At the best ridge the two starts end close to each other and to the theory.
+    """,
+    costs={"figure 7: theory": 35.0, "figure 7: training": 8.0},
+    compiled=True,
 )
 SIGNAL, LENGTHS, RANGE = 2.0, (2, 5), (1.0, 16.0)
 ACTIVATIONS = ("softmax", "linear")

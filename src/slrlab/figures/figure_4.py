@@ -9,6 +9,7 @@ import numpy as np
 from slrlab._types import Report
 from slrlab.experiments.parallel import parallel_map
 from slrlab.experiments.small_starts import ENDS, INFINITY, small_starts
+from slrlab.figures.registry import About
 from slrlab.figures.style import END_COLORS, MARKS, house_style, shared_legend
 from slrlab.model.tasks import make_task
 
@@ -17,13 +18,18 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-TITLE = "Order parameters after gradient flow from random starts of size 0.1, spiked-SLR, length 10"
-CAPTION = (
-    "Top: overlaps with the teachers after gradient flow from random starts, as means over runs "
-    "that end matched (bars: smallest and largest), on lines of the best values. Bottom: the share "
-    "of runs that end at each minimum. Runs that end matched find the optimum, and what vanishes "
-    "there is zero to rounding; at large signals some runs end mismatched, most of all those of "
-    "linear attention, which then leave for infinity."
+ABOUT = About(
+    title=(
+        "Order parameters after gradient flow from random starts of size 0.1, spiked-SLR, length 10"
+    ),
+    caption="""
+    Top: overlaps with the teachers after gradient flow from random starts, as means over runs that
+    end matched (bars: smallest and largest), on lines of the best values. Bottom: the share of runs
+    that end at each minimum. Runs that end matched find the optimum, and what vanishes there is
+    zero to rounding; at large signals some runs end mismatched, most of all those of linear
+    attention, which then leave for infinity.
+    """,
+    costs={"figure 4": 16.0},
 )
 LENGTH, SIZE = 10, 0.1
 ACTIVATIONS = ("softmax", "linear")

@@ -8,6 +8,7 @@ import numpy as np
 
 from slrlab._types import Report
 from slrlab.experiments.parallel import parallel_map
+from slrlab.figures.registry import About
 from slrlab.figures.style import MARKS, house_style, mark_statuses, shared_legend
 from slrlab.model.activations import make_activation
 from slrlab.model.tasks import make_task
@@ -22,13 +23,16 @@ if TYPE_CHECKING:
     from matplotlib.contour import QuadContourSet
     from matplotlib.figure import Figure
 
-TITLE = "The landscape of the risk and its minima, spiked-SLR"
-CAPTION = (
-    "Top: risk over keys in the plane of the two teachers, at the best values, with its minima. "
-    "Bottom: the signals at which mismatched minima exist, each followed to the signal where it "
-    "ends, and the smallest curvature of the minima at length 10. The matched minimum is always "
-    "there; mismatched ones need a signal of about 1, except for erf, which has a second range at "
-    "small signals and at length 100 a third one."
+ABOUT = About(
+    title="The landscape of the risk and its minima, spiked-SLR",
+    caption="""
+    Top: risk over keys in the plane of the two teachers, at the best values, with its minima.
+    Bottom: the signals at which mismatched minima exist, each followed to the signal where it ends,
+    and the smallest curvature of the minima at length 10. The matched minimum is always there;
+    mismatched ones need a signal of about 1, except for erf, which has a second range at small
+    signals and at length 100 a third one.
+    """,
+    costs={"figure minima": 57.0},
 )
 SIGNAL, LENGTH = 2.0, 10
 MAPS = ("softmax", "linear")

@@ -10,18 +10,22 @@ import numpy as np
 from slrlab._types import Report
 from slrlab.experiments.parallel import parallel_map
 from slrlab.figures.points import minimal_risk_row
+from slrlab.figures.registry import About
 from slrlab.figures.style import BAYES, MARKS, house_style, mark_statuses, shared_legend
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-TITLE = "Minimal risk against the sequence length"
-CAPTION = (
-    "Least risk that each attention can reach with infinite data against the length, from one "
-    "token to a million, beside the Bayes risk (grey). Softmax lies on it; linear and softplus "
-    "attention predict nothing beyond some thousand tokens, erf falls behind. A cross (boundary) "
-    "marks an optimum at the edge of the search: the best keys vanish or grow without bound."
+ABOUT = About(
+    title="Minimal risk against the sequence length",
+    caption="""
+    Least risk that each attention can reach with infinite data against the length, from one token
+    to a million, beside the Bayes risk (grey). Softmax lies on it; linear and softplus attention
+    predict nothing beyond some thousand tokens, erf falls behind. A cross (boundary) marks an
+    optimum at the edge of the search: the best keys vanish or grow without bound.
+    """,
+    costs={"length": 8.0},
 )
 POINTS = {"toy": 4, "quick": 13, "full": 43}
 PANELS = (("spiked", 16.0), ("max", 10.0), ("max", math.inf))

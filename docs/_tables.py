@@ -1,0 +1,38 @@
+"""Write the tables of commands and figures into a page while the site is built.
+
+A page says ``<!-- commands -->`` or ``<!-- figures -->``; what stands there comes from the code.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from slrlab.cli.main import app
+from slrlab.figures.registry import FIGURES, TABLES, figure_module, table_module
+
+
+def commands() -> str:
+    """Return what each command does, by the first sentence of its help."""
+    callbacks = [command.callback for command in app.registered_commands]
+    return _table(
+        "does", {f"slrlab {one.__name__}": one.__doc__.splitlines()[0] for one in callbacks}
+    )
+
+
+def figures() -> str:
+    """Return what each figure and each table shows."""
+    titles = {f"slrlab figure {name}": figure_module(name).ABOUT.title for name in FIGURES}
+    titles |= {f"slrlab table {name}": table_module(name).ABOUT.title for name in TABLES}
+    return _table("shows", titles)
+
+
+def _table(verb: str, rows: dict[str, str]) -> str:
+    lines = [f"| `{command}` | {words.rstrip('.')} |" for command, words in rows.items()]
+    return "\n".join([f"| command | {verb} |", "|---|---|", *lines])
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Replace the marks of a page by their tables."""
+    for make in (commands, figures):
+        markdown = markdown.replace(f"<!-- {make.__name__} -->", make())
+    return markdown

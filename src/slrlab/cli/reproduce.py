@@ -1,0 +1,38 @@
+"""The command `reproduce`: every figure, table and claim, and one report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from slrlab.cli.app import command
+from slrlab.cli.console import Output, progress_line
+from slrlab.cli.options import OUT, PROFILE, RESULTS, flag, given
+
+_FULL = "The paper's size, not the quick one."
+
+
+@command()
+def reproduce(
+    *,
+    out: Annotated[Path, OUT] = RESULTS,
+    full: Annotated[bool, flag("--full", _FULL)] = False,
+    profile: Annotated[str | None, PROFILE] = None,
+    output: Output,
+) -> bool:
+    """Reproduce every figure, table and claim there is, into one HTML report.
+
+    The report is there as soon as the first figure is, and grows. Stopped and started again, it
+    goes on where it was.
+
+    Example: slrlab reproduce --out results
+    """
+    from slrlab.figures.reproduction import reproduce_all
+
+    if full and profile not in (None, "full"):
+        raise ValueError(f"profile must be left out with --full, got {profile}")
+    with progress_line() as report:
+        chosen = given(profile="full" if full else profile)
+        paths, holds = reproduce_all(out, report=report, **chosen)
+    output.files(paths, holds=holds)
+    return holds

@@ -1,0 +1,64 @@
+"""Every figure and table there is: found by the names of their files, imported when needed.
+
+``figure_NAME.py`` makes figure NAME, ``table_NAME.py`` table NAME. Each has ``ABOUT``, ``compute``
+and, for a figure, ``draw``; nothing else has to know of a new one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from math import inf
+from pathlib import Path
+from pkgutil import iter_modules
+from types import ModuleType
+
+from slrlab import _checks
+
+PROFILES = ("toy", "quick", "full")
+
+
+@dataclass(frozen=True)
+class About:
+    """What a figure or table says of itself.
+
+    ``caption`` says in two to four sentences what is drawn and what to see. ``costs`` are the
+    seconds of one core that each stage (a label of its progress) takes in the quick profile.
+    ``compiled`` says that it calls compiled kernels.
+    """
+
+    title: str
+    caption: str = ""
+    costs: Mapping[str, float] = field(default_factory=dict)
+    compiled: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "caption", " ".join(self.caption.split()))
+
+
+def _modules(kind: str) -> dict[str, str]:
+    """Return the module of each name, numbers first."""
+    package, prefix = __name__.rpartition(".")[0], f"{kind}_"
+    stems = [item.name for item in iter_modules([str(Path(__file__).parent)])]
+    names = {
+        stem.removeprefix(prefix).replace("_", "-"): f"{package}.{stem}"
+        for stem in stems
+        if stem.startswith(prefix)
+    }
+    return dict(
+        sorted(names.items(), key=lambda item: float(item[0]) if item[0].isdigit() else inf)
+    )
+
+
+FIGURES, TABLES = _modules("figure"), _modules("table")
+
+
+def figure_module(name: str) -> ModuleType:
+    """Return the module of a figure."""
+    return import_module(FIGURES[_checks.choice(name, "figure", FIGURES)])
+
+
+def table_module(name: str) -> ModuleType:
+    """Return the module of a table."""
+    return import_module(TABLES[_checks.choice(name, "table", TABLES)])

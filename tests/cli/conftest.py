@@ -1,0 +1,26 @@
+"""What the tests of the commands share: a call of the command line, and what it prints."""
+
+import re
+
+import pytest
+
+from slrlab.cli.main import main
+
+
+@pytest.fixture
+def run(capsys):
+    """Return what calls the command line and returns exit code, stdout and stderr."""
+
+    def call(*arguments):
+        with pytest.raises(SystemExit) as stop:
+            main([str(item) for item in arguments])
+        out, err = capsys.readouterr()
+        return stop.value.code, out, err
+
+    return call
+
+
+@pytest.fixture
+def only_progress():
+    """Return what says whether stderr holds nothing but lines of progress (of slow machines)."""
+    return lambda err: all(re.search(r": \d+ of \d+$", line) for line in err.splitlines())
