@@ -17,9 +17,11 @@ import numpy as np
 from scipy import special
 
 from slrlab._types import FloatArray
+from slrlab.numerics.lognormal import LognormalTable
 from slrlab.numerics.simplex import Generating
 
 _ROOT_2PI = np.sqrt(2.0 * np.pi)
+_UNDERFLOW, _DECAYED = -745.0, 10.0  # ends of log t in a table of decays
 _LEGENDRE = np.polynomial.legendre.leggauss(6)
 
 
@@ -192,6 +194,22 @@ def decay_matrices(u: FloatArray, log_phi: FloatArray, jitter: FloatArray) -> De
             one[block] = (t_phi * (1.0 - lost))[:, 0]
         zero[block] = 1.0 - missing[block]  # only its absolute accuracy matters
     return Decay(missing, zero, one)
+
+
+def exponential_decay(
+    u: FloatArray, scores: FloatArray, width: float, resolution: float
+) -> Decay:
+    """Return the decay of ``φ = e^χ`` with jitter of standard deviation ``width`` around scores.
+
+    It depends on the sum of ``log t`` and the score alone: one table serves the whole matrix.
+    """
+    if width == 0.0:
+        return decay_matrices(u, scores[:, None], np.ones(1))
+    log_t = scores[:, None] + u
+    low, high = max(float(log_t.min()), _UNDERFLOW), float(log_t.max())
+    over = _DECAYED * (1.0 + width)  # from here on nothing is left
+    missing, one, _ = LognormalTable.build(width, low, max(low, min(high, over)), resolution)(log_t)
+    return Decay(missing, 1.0 - missing, one)
 
 
 def selection_first_moments(

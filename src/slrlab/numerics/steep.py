@@ -19,12 +19,13 @@ from scipy import special
 
 from slrlab._types import FloatArray
 from slrlab.numerics.graded import panels
-from slrlab.numerics.selection import SoftKernel, decay_matrices, selection_first_moments
+from slrlab.numerics.selection import SoftKernel, exponential_decay, selection_first_moments
 from slrlab.numerics.simplex import STEP, Generating, log_expectation
 
 STEEP = 64.0  # slope from which Gaussian factors are smooth on the scale of the Gumbel variable
 HARD = 1e8  # ratio of slopes beyond which the steeper one is a step to rounding
 _SCALED = 1e10  # slope beyond which ``1 − E[σ_ε]`` is proportional to its inverse
+_REACH = 9.3  # standard deviations kept of a jitter
 _ROOT_2PI = math.sqrt(2.0 * math.pi)
 _BELOW, _ABOVE = -45.0, 4.5  # reach of the step in units of 1/ν: e^{−45} and e^{−e^{4.5}}
 _CUTS = np.array([_BELOW, -22.0, -11.0, -6.0, -4.0, -3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0, _ABOVE])
@@ -129,25 +130,22 @@ def aligned_moments(
     generating: Generating,
     resolution: float,
     *,
-    noise: FloatArray | None = None,
-    jitter: FloatArray | None = None,
+    width: float = 0.0,
     check: bool = True,
 ) -> tuple[float, float]:
     """Return ``E[σ_ε]`` and ``E[1−σ_ε]`` over winning values with the given weights.
 
-    The place is drawn with slope ``signal``, ``σ = softmax(slope·x + noise)``. Both factors are
-    steps; the second Laplace variable is measured from where they meet, the tokens from the first
+    The place is drawn with slope ``signal``, ``σ = softmax(slope·x + width·n)``, ``n`` normal. Both
+    factors are steps; the second Laplace variable is measured from where they meet, the tokens from the first
     step on a sinh grid that resolves both.
     """
-    if noise is None or jitter is None:
-        noise, jitter = np.zeros(1), np.ones(1)
     steep, ratio = max(signal, abs(slope)), abs(slope) / signal
     # log t from where T = 1 at the winning value; the winner is down to 45/signal below it, and
     # all tokens together reach T = 1 before any of them does
     far, close = -_BELOW * ratio, _ABOVE * ratio
     low, high = (close, far) if slope > 0.0 else (far, close)
     low += math.log1p(float(generating(np.zeros(1))[1][0]))
-    away = float(np.abs(noise).max())
+    away = _REACH * width
     delta = np.arange(-46.0 - low - away, 5.0 + high + away, STEP * max(1.0, ratio) / resolution)
     top = math.asinh((24.0 + float(np.abs(values).max())) * steep)
     theta = np.arange(-top, top, 0.05 / (max(1.0, ratio) * resolution))
@@ -156,7 +154,7 @@ def aligned_moments(
     race = np.exp(np.minimum(signal * y, 700.0))
     stay = np.exp(-race)
     kernel = SoftKernel(signal * weights, law @ -np.expm1(-race), stay * law, (race * stay) * law)
-    decay = decay_matrices(delta, slope * y[:, None] + noise, jitter)
+    decay = exponential_decay(delta, slope * y, width, resolution)
     spacing = np.full(delta.size, delta[1] - delta[0])
     return selection_first_moments(kernel, decay, spacing, generating, check=check)
 

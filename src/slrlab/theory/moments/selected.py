@@ -21,6 +21,7 @@ from slrlab.numerics.selection import (
     SoftKernel,
     aligned_exponential_moments,
     decay_matrices,
+    exponential_decay,
     selection_first_moments,
 )
 from slrlab.numerics.simplex import (
@@ -281,9 +282,11 @@ def _selected_first(
         u, weights = selection_grid(task, x, gauss_weights(x, step), resolution)
         return aligned_exponential_moments(scale, m_k, generating, u, weights, resolution)
     x, kernel, u, weights = selection_rule(task, activation, (m_k, R_k), ends, resolution)
-    noise, jitter = jitter_nodes(R_k, resolution)
-    log_phi = activation.log_phi(m_k * x[:, None] + noise)
-    decay = decay_matrices(u, log_phi, jitter)
+    if activation.exponential == "everywhere" and R_k > 0.0:
+        decay = exponential_decay(u, activation.log_phi(m_k * x), math.sqrt(R_k), resolution)
+    else:
+        noise, jitter = jitter_nodes(R_k, resolution)
+        decay = decay_matrices(u, activation.log_phi(m_k * x[:, None] + noise), jitter)
     t_sink = activation.sink * np.exp(u) if activation.sink > 0.0 else 0.0
     generating = task.length.generating
     return selection_first_moments(kernel, decay, weights, generating, t_sink, check=check)

@@ -92,7 +92,6 @@ def steep_first(
     m_k, R_k = keys
     resolution *= _SPARE
     signal = min(task.posterior_scale or 0.0, HARD * max(1.0, abs(m_k)))
-    noise, jitter = jitter_nodes(R_k, resolution)
     away = EDGE * math.sqrt(R_k)
     ratio = abs(m_k) / signal
     cut = _CUT + away + 5.0 * ratio  # tokens are at most 4.5/ν above the winning value
@@ -108,8 +107,7 @@ def steep_first(
             *exponential,
             generating,
             resolution,
-            noise=noise,
-            jitter=jitter,
+            width=math.sqrt(R_k),
             check=check,
         )
     if bend[0].size:
@@ -122,6 +120,7 @@ def steep_first(
         if activation.exponential != "nowhere":
             top = min(top, highest)
         u, weights = LaplaceGrid(STEP / resolution).nodes(np.array([ends[0], top]))
+        noise, jitter = jitter_nodes(R_k, resolution)
         decay = decay_matrices(u, activation.log_phi(m_k * x[:, None] + noise), jitter)
         more = selection_first_moments(kernel, decay, weights, generating, check=check)
         target, missed = target + more[0], missed + more[1]
