@@ -1,10 +1,13 @@
 import json
+import shutil
 
 import pandas as pd
 import pytest
 from PIL import Image
 
 from slrlab.cli.main import main
+from slrlab.experiments.sweeps import read_sweep, run_sweep
+from slrlab.experiments.sweeps.computations import COMPUTATIONS
 from slrlab.figures.style import MARKS
 from slrlab.figures.sweep_plot import plot_sweep, series_looks
 
@@ -25,14 +28,20 @@ def run(capsys, *arguments):
     return stop.value.code, out, err
 
 
-@pytest.fixture
-def sweep(tmp_path, capsys):
-    path, store = tmp_path / "sweep.toml", tmp_path / "store.sqlite"
+@pytest.fixture(scope="module")
+def sweep(tmp_path_factory):
+    """A sweep and its store, which tests may only read."""
+    folder = tmp_path_factory.mktemp("sweep")
+    path, store = folder / "sweep.toml", folder / "store.sqlite"
     path.write_text(TOML)
-    code, out, _ = run(capsys, "sweep", path, "--store", store, "--workers", "1", "--json")
-    assert code == 0
-    assert json.loads(out)["computed"] == 4
+    assert run_sweep(read_sweep(path), store, workers=1).computed == 4
     return path, store
+
+
+@pytest.fixture
+def own_store(sweep, tmp_path):
+    """A copy of the store that a test may write."""
+    return shutil.copy(sweep[1], tmp_path / "own.sqlite")
 
 
 def test_results_are_listed_filtered_and_exported(sweep, tmp_path, capsys):
@@ -55,8 +64,8 @@ def test_results_are_listed_filtered_and_exported(sweep, tmp_path, capsys):
         assert picture.size[0] > 300
 
 
-def test_a_sweep_ends_with_its_table_counts_and_store(sweep, tmp_path, capsys):
-    _, store = sweep
+def test_a_sweep_ends_with_its_table_counts_and_store(own_store, tmp_path, capsys):
+    store = own_store
     other = tmp_path / "other.toml"
     other.write_text(TOML.replace("[1.0, 2.0]", "[1.0, 4.0]"))
     code, out, _ = run(capsys, "sweep", other, "--store", store, "--workers", "1")
@@ -68,8 +77,8 @@ def test_a_sweep_ends_with_its_table_counts_and_store(sweep, tmp_path, capsys):
     assert out.count("linear") == 2
 
 
-def test_a_sweep_fails_loudly(sweep, tmp_path, capsys):
-    _, store = sweep
+def test_a_sweep_fails_loudly(tmp_path, capsys):
+    store = tmp_path / "store.sqlite"
     bad = tmp_path / "bad.toml"
     bad.write_text('compute = "flow"\n[settings]\nstart = "nowhere"')
     code, out, _ = run(capsys, "sweep", bad, "--store", store, "--workers", "1", "--json")
@@ -103,13 +112,19 @@ def test_a_sweep_fails_loudly(sweep, tmp_path, capsys):
         (("results", "--store", "{tmp}/sweep.toml"), 1, "cannot open the store"),
     ],
 )
-def test_wrong_input_is_one_line(sweep, tmp_path, capsys, arguments, code, words):
-    given = [item.format(tmp=tmp_path) for item in arguments]
+def test_wrong_input_is_one_line(sweep, capsys, arguments, code, words):
+    given = [item.format(tmp=sweep[0].parent) for item in arguments]
     found, out, err = run(capsys, *given)
     assert (found, out) == (code, "")
     assert err.startswith("slrlab: ")
     assert len(err.splitlines()) == 1
     assert words in err
+
+
+def test_the_help_names_every_computation(capsys):
+    code, out, _ = run(capsys, "sweep", "--help")
+    assert code == 0
+    assert [name for name in COMPUTATIONS if name not in out] == []
 
 
 def test_a_plot_tells_its_series_apart(tmp_path):

@@ -24,7 +24,6 @@ def few(monkeypatch):
     check = below("case", ("left", 1.0), ("right", 2.0))
     verdict = Verdict("C4", "text", "A statement.", (check,))
     monkeypatch.setattr(reproduction, "run_claims", lambda report: [verdict])
-    monkeypatch.setattr(reproduction, "_compile", lambda report: None)
     monkeypatch.setenv("SLRLAB_WORKERS", "1")
     return chosen
 
@@ -125,7 +124,7 @@ def test_what_was_known_before_says_nothing_about_the_speed(tmp_path, monkeypatc
     assert str(overall) == "item 1 of 3: figure 2, 50 %, about 2 min left"
 
 
-def test_the_items_that_need_no_compiled_code_come_first(tmp_path):
+def test_the_items_that_take_seconds_come_first(tmp_path):
     names = list(reproduction._items(tmp_path, "toy"))
     assert names[0] == "figure 2"
     assert names[-1] == CLAIMS_ITEM

@@ -16,6 +16,7 @@ from slrlab.cli.console import (
     progress,
 )
 from slrlab.cli.options import JsonOption, whole
+from slrlab.experiments.sweeps.computations import COMPUTATIONS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,7 +56,7 @@ def sweep(
 
     Each point is kept the moment it is finished; stop it at any time and run it again. FILE says:
 
-    compute = "population"        # or bayes, erm, optimal-ridge, simulate, flow
+    compute = "population"        # or {others}
     seeds = 1
     \[settings]
     length = 3
@@ -93,9 +94,12 @@ def sweep(
         raise typer.Exit(1)
 
 
+sweep.__doc__ = (sweep.__doc__ or "").replace("{others}", ", ".join([*COMPUTATIONS][1:]))
+
+
 def _summary(wanted: Sweep, found: SweepSummary) -> None:
     """Print the points of a sweep, what became of them, and the file that holds them."""
-    from slrlab.experiments.sweeps.store import Store
+    from slrlab.experiments.store import Store
 
     keys = {point.key for point in wanted.expand()}
     with Store(found.store) as base:
@@ -130,7 +134,7 @@ def results(
 
     Example: slrlab results --where activation=softmax --plot curve.png --x signal
     """
-    from slrlab.experiments.sweeps.store import Store
+    from slrlab.experiments.store import Store
 
     if not store.exists():
         raise ValueError(f"store must be a file of results, got {store}: no such file")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from slrlab import _checks
 from slrlab._types import Report
-from slrlab.experiments.memo import remember
+from slrlab.experiments.parallel import remember
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -18,15 +18,13 @@ from typing import Any
 from slrlab import _checks
 from slrlab._types import Report
 from slrlab.experiments.claims import run_claims
-from slrlab.experiments.memo import remember
-from slrlab.experiments.parallel import default_workers, parallel_map, set_rank, shared_workers
-from slrlab.experiments.warm_up import compile_kernels
+from slrlab.experiments.executors import default_workers
+from slrlab.experiments.parallel import remember, set_rank, shared_workers
 from slrlab.figures import FIGURES, PROFILES, TABLES, compute_figure, draw_figure, make_table
 from slrlab.figures.report import CLAIMS_ITEM, Contents, figure_item, render, table_item
 
 # seconds of one core in the quick profile, for the time left; labels are those of the stages
 COSTS = {
-    "compiling": 44.0,
     "figure 2": 10.0,
     "length": 8.0,
     "figure phases": 18.0,
@@ -56,7 +54,7 @@ COSTS = {
     "claims": 7.0,
 }
 _OTHER = 5.0  # a stage that is not listed
-_FIRST = ("2", "length", "phases", "4", "5", "tension", "basins", "minima")  # no compiled code
+_FIRST = ("2", "length", "phases", "4", "5", "tension", "basins", "minima")
 _ABREAST = 4  # items under way at a time
 _SURE = 20.0  # seconds after which the speed of this run counts as much as the expected one
 
@@ -198,12 +196,9 @@ def _in_turn(items: dict[str, Item], report: Report) -> Iterator[tuple[str, Any]
         return
     threads = ThreadPoolExecutor(_ABREAST)
     try:
-        compiled = _begin(threads, -1, partial(_compile, report))
         found: dict[str, Future[Any]] = {}
-        soon = [figure_item(name) for name in _FIRST]
         for rank, (name, run) in enumerate(items.items()):
-            before = None if name in soon else compiled
-            found[name] = _begin(threads, rank, partial(_after, before, run, report))
+            found[name] = _begin(threads, rank, partial(run, report))
         for name, future in found.items():
             yield name, future.result()
     finally:
@@ -214,21 +209,6 @@ def _begin(threads: ThreadPoolExecutor, rank: int, run: Callable[[], Any]) -> Fu
     context = copy_context()
     context.run(set_rank, rank)
     return threads.submit(context.run, run)
-
-
-def _compile(report: Report) -> None:
-    """Let one worker compile, once for all: two that need a kernel at once would both do it."""
-    parallel_map(_compile_kernels, [None], label="compiling", report=report, keep=False)
-
-
-def _compile_kernels(_: None) -> None:
-    compile_kernels()
-
-
-def _after(before: Future[Any] | None, run: Item, report: Report) -> Any:
-    if before is not None:
-        before.result()
-    return run(report)
 
 
 def _replace(path: Path, text: str) -> None:
