@@ -1,8 +1,10 @@
-"""What this machine has to offer: memory and cores. Knows nothing about attention."""
+"""What this machine has to offer: memory, cores, processes. Knows nothing about attention."""
 
 from __future__ import annotations
 
+import math
 import os
+from contextlib import suppress
 from pathlib import Path
 
 _CGROUP = Path("/sys/fs/cgroup")
@@ -15,12 +17,14 @@ def free_memory() -> int:
     The smallest of what the machine has free and what a control group leaves; the machine's whole
     memory where the system does not say.
     """
-    found = [_machine()]
+    free = _machine()
     for group in _groups():
-        most, now = _number(group / "memory.max"), _number(group / "memory.current")
-        if most is not None and now is not None:
-            found.append(max(0, most - now + _reclaimable(group / "memory.stat")))
-    return min(found)
+        with suppress(OSError, ValueError):  # no such file, or "max": no limit
+            limit, used = (
+                int((group / f"memory.{name}").read_text()) for name in ("max", "current")
+            )
+            free = min(free, max(0, limit - used + _reclaimable(group / "memory.stat")))
+    return free
 
 
 def _groups() -> list[Path]:
@@ -35,7 +39,7 @@ def _groups() -> list[Path]:
 
 
 def _reclaimable(stat: Path) -> int:
-    """Return the bytes of file cache that the kernel gives up when asked."""
+    """Return the bytes of file cache that the kernel frees on demand."""
     try:
         pairs = dict(line.split() for line in stat.read_text().splitlines())
         return int(pairs.get("inactive_file", 0))
@@ -44,11 +48,20 @@ def _reclaimable(stat: Path) -> int:
 
 
 def cores() -> int:
-    """Return how many threads may work: one where processes share the cores."""
+    """Return how many threads may work: one where processes share the cores.
+
+    The cores that this process may use, but no more than the CPU quota of its control groups.
+    """
     given = os.environ.get("NUMBA_NUM_THREADS", "")
     if given.isdecimal() and int(given) > 0:
         return int(given)
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    affinity = hasattr(os, "sched_getaffinity")
+    count = len(os.sched_getaffinity(0)) if affinity else os.cpu_count() or 1
+    for group in _groups():
+        with suppress(OSError, ValueError):  # no such file, or "max": no quota
+            quota, period = map(int, (group / "cpu.max").read_text().split())
+            count = min(count, max(1, math.ceil(quota / period)))
+    return count
 
 
 def allowed_memory() -> int:
@@ -65,21 +78,26 @@ def in_gib(size: float) -> str:
     return f"{size / 2**30:.1f} GiB" if size >= 2**28 else f"{size / 2**20:.1f} MiB"
 
 
-def _machine() -> int:
+def process_birth(pid: int) -> str:
+    """Return when a process of this machine began, in ticks; a process number may be used again.
+
+    ``gone`` if there is no such process, ``unknown`` where the system does not say.
+    """
     try:
+        state, *rest = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return "gone" if state == "Z" else rest[18]
+    except FileNotFoundError:
+        return "gone" if Path("/proc/self/stat").exists() else "unknown"
+    except OSError:
+        return "unknown"
+
+
+def _machine() -> int:
+    with suppress(OSError):
         for line in Path("/proc/meminfo").read_text().splitlines():
             if line.startswith("MemAvailable:"):
                 return 1024 * int(line.split()[1])
-    except OSError:
-        pass
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (ValueError, OSError, AttributeError):  # no such name on this system
         return 2**33
-
-
-def _number(path: Path) -> int | None:
-    try:
-        return int(path.read_text())
-    except (OSError, ValueError):
-        return None

@@ -1,9 +1,12 @@
 import json
+import shutil
 
 import pandas as pd
 import pytest
 from PIL import Image
 
+from slrlab.experiments.sweeps import read_sweep, run_sweep
+from slrlab.experiments.sweeps.computations import COMPUTATIONS
 from slrlab.figures.style import MARKS
 from slrlab.figures.sweep_plot import plot_sweep, series_looks
 
@@ -17,14 +20,20 @@ activation = ["softmax", "linear"]
 """
 
 
-@pytest.fixture
-def sweep(tmp_path, run):
-    path, store = tmp_path / "sweep.toml", tmp_path / "store.sqlite"
+@pytest.fixture(scope="module")
+def sweep(tmp_path_factory):
+    """A sweep and its store, which tests may only read."""
+    folder = tmp_path_factory.mktemp("sweep")
+    path, store = folder / "sweep.toml", folder / "store.sqlite"
     path.write_text(TOML)
-    code, out, _ = run("sweep", path, "--store", store, "--workers", "1", "--json")
-    assert code == 0
-    assert json.loads(out)["computed"] == 4
+    assert run_sweep(read_sweep(path), store, workers=1).computed == 4
     return path, store
+
+
+@pytest.fixture
+def own_store(sweep, tmp_path):
+    """A copy of the store that a test may write."""
+    return shutil.copy(sweep[1], tmp_path / "own.sqlite")
 
 
 def test_results_are_listed_filtered_and_exported(sweep, tmp_path, run):
@@ -47,8 +56,8 @@ def test_results_are_listed_filtered_and_exported(sweep, tmp_path, run):
         assert picture.size[0] > 300
 
 
-def test_a_sweep_ends_with_its_table_counts_and_store(sweep, tmp_path, run):
-    _, store = sweep
+def test_a_sweep_ends_with_its_table_counts_and_store(own_store, tmp_path, run):
+    store = own_store
     other = tmp_path / "other.toml"
     other.write_text(TOML.replace("[1.0, 2.0]", "[1.0, 4.0]"))
     code, out, _ = run("sweep", other, "--store", store, "--workers", "1")
@@ -60,8 +69,8 @@ def test_a_sweep_ends_with_its_table_counts_and_store(sweep, tmp_path, run):
     assert out.count("linear") == 2
 
 
-def test_a_sweep_fails_loudly(sweep, tmp_path, run):
-    _, store = sweep
+def test_a_sweep_fails_loudly(tmp_path, run):
+    store = tmp_path / "store.sqlite"
     bad = tmp_path / "bad.toml"
     bad.write_text('compute = "flow"\n[settings]\nstart = "nowhere"')
     code, out, _ = run("sweep", bad, "--store", store, "--workers", "1", "--json")
@@ -99,13 +108,19 @@ def test_a_sweep_fails_loudly(sweep, tmp_path, run):
         (("results", "--store", "{tmp}/sweep.toml"), 1, "cannot open the store"),
     ],
 )
-def test_wrong_input_is_one_line(sweep, tmp_path, run, arguments, code, words):
-    given = [item.format(tmp=tmp_path) for item in arguments]
+def test_wrong_input_is_one_line(sweep, run, arguments, code, words):
+    given = [item.format(tmp=sweep[0].parent) for item in arguments]
     result, out, err = run(*given)
     assert (result, out) == (code, "")
     assert err.startswith("slrlab: ")
     assert len(err.splitlines()) == 1
     assert words in err
+
+
+def test_the_help_names_every_computation(run):
+    code, out, _ = run("sweep", "--help")
+    assert code == 0
+    assert [name for name in COMPUTATIONS if name not in out] == []
 
 
 def test_a_plot_tells_its_series_apart(tmp_path):

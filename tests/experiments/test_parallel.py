@@ -2,16 +2,16 @@ import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from pathlib import Path
 
 import pytest
 
-from slrlab._errors import ClusterError
-from slrlab.experiments import executors, parallel, pool
-from slrlab.experiments.parallel import default_workers, parallel_map, set_rank, shared_workers
+from slrlab.experiments import parallel
+from slrlab.experiments.executors import default_workers
+from slrlab.experiments.parallel import parallel_map, remember, set_rank, shared_workers
+from slrlab.experiments.store import Store
 
 
-def _square(value):
+def square(value):
     if value == 13:
         raise ValueError("unlucky")
     return value * value
@@ -21,17 +21,36 @@ def _square(value):
 def test_parallel_map_keeps_order_and_reports(workers):
     seen = []
     values = parallel_map(
-        _square, range(7), label="n", workers=workers, report=lambda *row: seen.append(row)
+        square, range(7), label="n", workers=workers, report=lambda *row: seen.append(row)
     )
     assert values == [0, 1, 4, 9, 16, 25, 36]
     assert seen[0] == (0, 7, "n")
     assert seen[-1] == (7, 7, "n")
+    assert parallel_map(square, [], workers=workers) == []
 
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_parallel_map_raises_what_an_item_raised(workers):
     with pytest.raises(ValueError, match="unlucky"):
-        parallel_map(_square, [1, 13, 2], workers=workers)
+        parallel_map(square, [1, 13, 2], workers=workers)
+
+
+class Alike:
+    """Items that look the same."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __repr__(self):
+        return "Alike()"
+
+
+def value_of(item):
+    return item.value
+
+
+def test_items_that_look_the_same_are_different_calls():
+    assert parallel_map(value_of, [Alike(1), Alike(2)], workers=1) == [1, 2]
 
 
 def test_the_number_of_workers_is_read_from_the_environment(monkeypatch):
@@ -42,64 +61,32 @@ def test_the_number_of_workers_is_read_from_the_environment(monkeypatch):
         default_workers()
 
 
-def _worker(_):
-    import os
-
+def worker(_):
     return os.getpid()
+
+
+def nested(_):
+    return {os.getpid(), *parallel_map(worker, range(3))}
 
 
 def test_shared_workers_stay(monkeypatch):
     monkeypatch.setenv("SLRLAB_WORKERS", "2")
     with shared_workers():
-        first = set(parallel_map(_worker, range(8)))
-        second = set(parallel_map(_worker, range(8)))
+        first = set(parallel_map(worker, range(8)))
+        second = set(parallel_map(worker, range(8)))
         assert len(first | second) <= 2
+        assert all(len(pids) == 1 for pids in parallel_map(nested, range(2)))
         with pytest.raises(ValueError, match="unlucky"):
-            parallel_map(_square, [1, 13, 2])
-        assert parallel_map(_square, [1, 2, 3]) == [1, 4, 9]  # new workers, nothing left over
-    assert set(parallel_map(_worker, range(2), workers=1)) == {os.getpid()}
+            parallel_map(square, [1, 13, 2])
+        assert parallel_map(square, [1, 2, 3]) == [1, 4, 9]  # nothing is left over
+        assert set(parallel_map(worker, range(2), workers=1)) == {os.getpid()}
+    assert set(parallel_map(worker, range(2), workers=1)) == {os.getpid()}
 
 
 def test_no_more_processes_than_memory_allows(monkeypatch):
     monkeypatch.setattr(parallel, "allowed_memory", lambda: 100)
-    assert set(parallel_map(_worker, range(4), workers=2, size=60.0)) == {os.getpid()}
-    assert os.getpid() not in parallel_map(_worker, range(4), workers=2, size=40.0)
-
-
-def _logged(path, name):
-    with Path(path).open("a", encoding="utf-8") as log:
-        log.write(f"{name}\n")
-    return name
-
-
-def _until(path):
-    while not path.exists():
-        time.sleep(0.01)
-
-
-def test_calls_start_in_the_order_of_ranks_and_once(tmp_path):
-    log, gate = str(tmp_path / "log"), tmp_path / "gate"
-    shared = pool.SharedPool(1)
-    try:
-        early, late, other = (shared.share(rank, 0.0) for rank in (0, 2, 1))
-        early.submit("gate", _until, gate)  # the only worker is busy until all is queued
-        for share, names in ((late, "abc"), (other, "dce"), (early, "fe")):
-            for name in names:
-                share.submit(f"tag {name}", _logged, log, name)
-        late.submit("tag x", _logged, log, "x")
-        assert late.drop() == ["tag a", "tag b", "tag c", "tag x"]
-        late.submit("tag a", _logged, log, "a")
-        gate.touch()
-        for share, names in ((early, "fe"), (other, "dce"), (late, "a")):
-            waiting = {f"tag {name}": name for name in names}
-            while waiting:
-                for ended in share.finished(60.0):
-                    assert ended.error is None
-                    assert ended.tag == "gate" or waiting.pop(ended.tag) == ended.value
-    finally:
-        shared.close()
-    # e is early by its second caller, c came before d; each was computed once
-    assert "".join(Path(log).read_text().split()) == "efcda"
+    assert set(parallel_map(worker, range(4), workers=2, size=60.0)) == {os.getpid()}
+    assert os.getpid() not in parallel_map(worker, range(4), workers=2, size=40.0)
 
 
 def test_threads_share_workers(monkeypatch):
@@ -107,47 +94,97 @@ def test_threads_share_workers(monkeypatch):
 
     def item(rank):
         set_rank(rank)
-        return parallel_map(_square, [rank, 5, 6])
+        return parallel_map(square, [rank, 5, 6])
 
     with shared_workers(), ThreadPoolExecutor() as threads:
-        found = [threads.submit(copy_context().run, item, rank) for rank in range(4)]
-        assert [future.result() for future in found] == [[r * r, 25, 36] for r in range(4)]
-        pids = [threads.submit(copy_context().run, parallel_map, _worker, [r]) for r in range(4)]
-        found = {pid for future in pids for pid in future.result()}
-        assert os.getpid() not in found
-        assert len(found) <= 2
+        futures = [threads.submit(copy_context().run, item, rank) for rank in range(4)]
+        assert [future.result() for future in futures] == [[r * r, 25, 36] for r in range(4)]
+        futures = [threads.submit(copy_context().run, parallel_map, worker, [r]) for r in range(4)]
+        pids = {pid for future in futures for pid in future.result()}
+        assert os.getpid() not in pids
+        assert len(pids) <= 2
 
 
-def test_calls_under_way_leave_the_environment_alone(tmp_path, monkeypatch):
-    # other threads read the number of cores from it
-    monkeypatch.delenv("NUMBA_NUM_THREADS", raising=False)
-    shared = pool.SharedPool(1)
-    try:
-        seen = []
-        monkeypatch.setattr(executors, "single_threaded_children", lambda: seen.append(1))
-        share = shared.share(0, 0.0)
-        share.submit("tag", os.getenv, "NUMBA_NUM_THREADS")
-        (ended,) = share.finished(60.0)
-        assert ended.value == "1"
-        assert seen == []
-    finally:
-        shared.close()
+def computed(items):
+    """Return which items a run in this process computes, by its progress at the start."""
+    seen = []
+    parallel_map(square, items, workers=1, report=lambda *row: seen.append(row))
+    return len(items) - seen[0][0]
 
 
-def test_calls_of_a_pool_wait_for_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(pool, "allowed_memory", lambda: 100)
+def test_finished_calls_are_remembered(tmp_path, monkeypatch):
+    path = tmp_path / "store.sqlite"
+    with remember(path), pytest.raises(ValueError, match="unlucky"):
+        parallel_map(square, [1, 2, 13, 3], workers=1)
+    with remember(path):
+        assert computed([1, 2, 3]) == 1  # the error came after 1 and 2
+    with remember(path) as store:
+        assert parallel_map(square, [3, 2, 1, 4], workers=2) == [9, 4, 1, 16]
+        assert computed([3, 2, 1, 4]) == 0
+        frame = store.frame()
+        assert set(frame["argument"]) == {"1", "2", "3", "4"}
+        assert (frame["seconds"] >= 0.0).all()
+    monkeypatch.setattr(parallel, "source_digest", lambda: "other code")
+    with remember(path) as store:
+        assert computed([1, 2]) == 2
+        assert store.count() == 6
+
+
+def test_shared_workers_remember(tmp_path, monkeypatch):
     monkeypatch.setenv("SLRLAB_WORKERS", "2")
-    with shared_workers():
-        assert len(set(parallel_map(_worker, range(6), size=60.0))) == 1
-        assert os.getpid() not in parallel_map(_worker, range(4), size=200.0)
+    path = tmp_path / "store.sqlite"
+    with remember(path), shared_workers():
+        assert parallel_map(square, [1, 2, 2]) == [1, 4, 4]
+        with remember(tmp_path / "other.sqlite"):
+            assert parallel_map(square, [5], workers=1) == [25]
+    with remember(path):
+        assert computed([1, 2, 5]) == 1
 
 
-def test_who_waits_for_a_closed_pool_is_told(monkeypatch):
-    shared = pool.SharedPool(1)
-    share = shared.share(0, 0.0)
-    share.submit("tag", time.sleep, 60.0)
-    shared.close()
-    (ended,) = share.finished(timeout=10.0)
-    assert isinstance(ended.error, ClusterError)
-    with pytest.raises(ClusterError, match="the worker processes have ended"):
-        share.submit("late", time.sleep, 1.0)
+def test_what_another_process_finishes_is_read(tmp_path):
+    """Calls that are leased elsewhere are waited for, and their values read from the store."""
+    path, log = tmp_path / "store.sqlite", []
+    key = parallel._key(square, 3)
+
+    def report(done, total, label):
+        log.append(done)
+        if done == 1:  # the other process finishes its call now
+            other.put(parallel.Row(key, "square", {"argument": "3"}, result="9"))
+
+    with Store(path) as other, remember(path):
+        assert other.claim([(key, 0)], 1)[0] == [key]
+        assert parallel_map(square, [3, 4], workers=1, report=report) == [9, 16]
+    assert log == [0, 1, 2]
+
+
+def wait_and_square(item):
+    value, gate = item
+    while gate is not None and not gate.exists():
+        time.sleep(0.01)
+    return value * value
+
+
+def raise_and_open(gate):
+    gate.touch()
+    raise ValueError("unlucky")
+
+
+def either(item):
+    function, given = item
+    return function(given)
+
+
+def test_what_runs_beside_an_error_is_kept(tmp_path):
+    gate = tmp_path / "gate"
+    items = [(wait_and_square, (2, gate)), (raise_and_open, gate), (wait_and_square, (5, None))]
+    with remember(tmp_path / "store.sqlite") as store:
+        with pytest.raises(ValueError, match="unlucky"):
+            parallel_map(either, items, workers=2)
+        assert list(store.done([parallel._key(either, item) for item in items[:2]])) == [
+            parallel._key(either, items[0])
+        ]
+
+
+def test_a_value_that_is_no_data_is_an_error(tmp_path):
+    with remember(tmp_path / "store.sqlite"), pytest.raises(TypeError, match="cannot be kept"):
+        parallel_map(set, [(1, 2)], workers=1)

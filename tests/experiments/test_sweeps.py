@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import sqlite3
 import subprocess
 import sys
@@ -15,11 +14,16 @@ import pandas as pd
 import pytest
 
 from slrlab._errors import ClusterError, StoreError
-from slrlab.experiments.executors import Cluster, InProcess, Processes
-from slrlab.experiments.sweeps.computations import COMPUTATIONS
+from slrlab.experiments.cluster import Cluster
+from slrlab.experiments.store import Store
+from slrlab.experiments.sweeps import run
+from slrlab.experiments.sweeps.computations import (
+    COMPUTATIONS,
+    Computation,
+    computations_table,
+)
 from slrlab.experiments.sweeps.definition import Sweep, read_sweep
 from slrlab.experiments.sweeps.run import run_sweep
-from slrlab.experiments.sweeps.store import Row, Store, now
 
 TOML = """
 compute = "population"
@@ -83,7 +87,7 @@ def held_back(path, sweep_file):
     """Lease the last points of a sweep, as another sweep would: no run can end meanwhile."""
     keys = [point.key for point in read_sweep(sweep_file).expand()][-4:]
     with Store(path) as other:
-        assert other.claim(keys, len(keys)) == keys
+        assert other.claim([(key, 0) for key in keys], len(keys))[0] == keys
         yield
 
 
@@ -232,8 +236,6 @@ def test_a_full_disk(sweep_file, undisturbed, small_disk):
 def test_what_is_finished_when_the_disk_is_full_is_kept(
     sweep_file, undisturbed, small_disk, monkeypatch
 ):
-    from slrlab.experiments.sweeps import run
-
     path, ballast = small_disk(4096, free=1024 + 150)
     computed = []
     compute_point = run.compute_point
@@ -290,9 +292,10 @@ def test_a_worker_with_threads_runs_one_point_at_a_time(tmp_path):
     with local_cluster(n_workers=1, threads_per_worker=2, memory_limit="4GiB") as cluster:
         executor = Cluster(cluster.scheduler_address)
         try:
-            assert (executor.slots, executor.own_memory) == (1, int(0.8 * 4 * 2**30))
+            # one call runs, the next one is there already
+            assert (executor.slots, executor.own_memory) == (2, int(0.8 * 4 * 2**30))
             for i in range(4):
-                executor.submit(i, _busy, 0.2)
+                executor.submit(str(i), _busy, 0.2)
             spans = []
             while len(spans) < 4:
                 spans += [ended.value for ended in executor.finished(timeout=5.0)]
@@ -313,7 +316,7 @@ def _busy(seconds):
     return start, time.monotonic()
 
 
-def test_nobody_answers(tmp_path):
+def test_no_cluster_answers(tmp_path):
     with pytest.raises(ClusterError, match="no cluster answers at tcp://127"):
         run_sweep(QUICK, tmp_path / "store.sqlite", cluster="tcp://127.0.0.1:9")
 
@@ -323,102 +326,71 @@ def test_failures_are_rows_and_may_be_tried_again(tmp_path):
     sweep = Sweep("flow", points=[{"signal": 1.0, "start": "nowhere"}])
     first = run_sweep(sweep, path, workers=1)
     assert (first.computed, first.failed) == (1, 1)
+    assert "start must be one of" in first.problems[0]
     with Store(path) as store:
         (row,) = store.frame().to_dict("records")
-        key = row["key"]
-        # failed before, it may be tried again; failed since, it was tried
-        assert store.claim([key], 1) == store.claim([key], 1, retry_before=row["finished"]) == []
-        assert store.claim([key], 1, retry_before=now()) == [key]
-    assert "start must be one of" in first.problems[0]
     assert row["status"] == "failed"
     assert "start must be one of" in row["message"]
     again = run_sweep(sweep, path, workers=1)
     assert (again.computed, again.failed, again.failed_before) == (0, 0, 1)
     assert again.status == "not converged"
     retried = run_sweep(sweep, path, workers=1, retry_failed=True)
-    assert (retried.computed, retried.failed_before) == (1, 0)
+    assert (retried.computed, retried.failed, retried.failed_before) == (1, 1, 0)
+    with Store(path) as store:
+        assert store.count() == 1
 
 
-def test_every_computation_runs(tmp_path):
-    given = {
-        "population": {},
-        "bayes": {"alpha": 0.5},
-        "erm": {"alpha": 4.0, "ridge_k": 1.0, "ridge_v": 1.0, "tolerance": 0.02},
-        "optimal-ridge": {"alpha": 8.0, "tolerance": 0.05},
-        "simulate": {"alpha": 2.0, "ridge_k": 1.0, "ridge_v": 1.0, "dim": 20, "test_samples": 100},
-        "flow": {},
-    }
-    assert set(given) == set(COMPUTATIONS)
-    for name, settings in given.items():
-        shared = {"length": 2, **({} if name == "bayes" else {"activation": "linear"})}
-        sweep = Sweep(name, settings=shared | settings)
-        assert run_sweep(sweep, tmp_path / "store.sqlite", workers=1).failed == 0
-    with Store(tmp_path / "store.sqlite") as store:
-        frame = store.frame()
-        assert frame["value"].between(0.0, 1.5).all()
-        assert len(store.frame({"compute": "flow"})) == 1
-        assert len(store.frame({"alpha": "4"})) == 1
+@pytest.fixture(scope="module")
+def examples(tmp_path_factory):
+    """A store with the example of every computation."""
+    path = tmp_path_factory.mktemp("examples") / "store.sqlite"
+    for name, computation in COMPUTATIONS.items():
+        shared = {"length": 2, **({"activation": "linear"} if computation.attends else {})}
+        sweep = Sweep(name, settings=shared | dict(computation.example))
+        assert run_sweep(sweep, path, workers=1).failed == 0
+    return path
+
+
+@pytest.mark.parametrize("name", COMPUTATIONS)
+def test_every_computation_has_a_value_and_an_error(examples, name):
+    with Store(examples) as store:
+        (row,) = store.frame({"compute": name}).to_dict("records")
+    assert 0.0 < row["value"] < 1.5
+    assert (row["error"] >= 0.0) == bool(COMPUTATIONS[name].error)  # no error is nan
+
+
+def test_rows_are_filtered(examples):
+    with Store(examples) as store:
+        assert len(store.frame()) == len(COMPUTATIONS)
+        assert set(store.frame({"alpha": "4"})["compute"]) == {"erm", "simulate"}
         with pytest.raises(ValueError, match="where must name a column"):
             store.frame({"nothing": "1"})
 
 
-def test_big_simulations_wait_for_each_other(tmp_path, monkeypatch):
-    from slrlab.experiments.sweeps import run
-
-    together = []
-
-    class Watching(InProcess):
-        slots = 4
-
-        def submit(self, tag, function, *given):
-            super().submit(tag, function, *given)
-            together.append(len(self._calls))
-
-    shared = {"ridge_k": 1.0, "ridge_v": 1.0, "alpha": 2.0, "test_samples": 50, "length": 2}
-    sweep = Sweep("simulate", settings=shared, grid={"dim": [40, 41, 42]}, seeds=2)
-    size = COMPUTATIONS["simulate"].memory(
-        run.task_of(sweep.expand()[0].settings), sweep.expand()[0].settings
-    )
-    monkeypatch.setattr(run, "InProcess", Watching)
-    monkeypatch.setattr(run, "allowed_memory", lambda: int(2.5 * size))
-    run_sweep(sweep, tmp_path / "one.sqlite", workers=1)
-    assert max(together) == 2
-    together.clear()
-    monkeypatch.setattr(run, "allowed_memory", lambda: 1)  # each alone, rather than never
-    run_sweep(sweep, tmp_path / "two.sqlite", workers=1)
-    assert max(together) == 1
-    # beside another sweep there is room too
-    together.clear()
-    monkeypatch.setattr(run, "allowed_memory", lambda: int(3.5 * size))
-    with Store(tmp_path / "three.sqlite") as other:
-        assert other.claim(["its own"], 1, sizes={"its own": size}) == ["its own"]
-        run_sweep(sweep, tmp_path / "three.sqlite", workers=1)
-    assert max(together) == 2
-    # without room it waits, and does not turn in circles
-    naps = []
-    monkeypatch.setattr(run, "allowed_memory", lambda: size)
-    with Store(tmp_path / "four.sqlite") as other:
-        assert other.claim(["its own"], 1, sizes={"its own": size}) == ["its own"]
-
-        def nap(seconds):
-            naps.append(seconds)
-            other.release(["its own"])
-
-        monkeypatch.setattr(run.time, "sleep", nap)
-        assert run_sweep(sweep, tmp_path / "four.sqlite", workers=1).computed == 6
-    assert len(naps) == 1
+def test_settings_follow_from_the_function():
+    simulate, bayes = COMPUTATIONS["simulate"], COMPUTATIONS["bayes"]
+    assert simulate.required == ["alpha", "dim", "ridge_k", "ridge_v"]
+    assert {"test_samples", "teacher", "dtype", "activation", "bias"} <= set(simulate.defaults)
+    assert not {"seed", "seeds", "strict", "report"} & {*simulate.own, *simulate.defaults}
+    assert (simulate.attends, simulate.seeded) == (True, True)
+    assert (bayes.attends, bayes.seeded, bayes.required) == (False, False, ["alpha"])
+    assert "activation" not in bayes.defaults
 
 
-def test_two_sweeps_share_the_memory(tmp_path):
-    path, sizes = tmp_path / "store.sqlite", {"a": 6, "b": 5, "c": 4, "d": 20}
-    with Store(path) as one, Store(path) as two:
-        assert one.claim(["a"], 1, sizes=sizes, room=10) == ["a"]
-        assert two.held() == 6
-        assert two.claim(["b", "c", "d", "free"], 9, sizes=sizes, room=10) == ["c", "free"]
-        one.release(["a"])
-        assert two.claim(["b", "d"], 9, sizes=sizes, room=10) == ["b"]
-        two.release(["b", "c"])
-        assert one.claim(["d"], 1, sizes=sizes, room=10) == ["d"]  # alone, rather than never
+def test_a_computation_is_one_entry(tmp_path, monkeypatch):
+    entry = Computation("slrlab.theory.population.minimal:minimal_risk", "largest A", "A")
+    monkeypatch.setitem(COMPUTATIONS, "largest", entry)
+    assert "| `largest` | largest A |  | `tolerance` |" in computations_table()
+    sweep = Sweep("largest", grid={"signal": [1.0, 2.0]})
+    assert run_sweep(sweep, tmp_path / "store.sqlite", workers=1).computed == 2
+
+
+def test_points_know_their_memory():
+    given = {"ridge_k": 1.0, "ridge_v": 1.0, "alpha": 2.0, "dim": 40}
+    (point,) = Sweep("simulate", settings=given).expand()
+    assert run._call(point).size > 40 * 80 * 4  # at least its data in single precision
+    (point,) = Sweep("population").expand()
+    assert run._call(point).size == 0
 
 
 def test_a_simulation_too_large_for_now_is_no_result(tmp_path, monkeypatch):
@@ -433,162 +405,6 @@ def test_a_simulation_too_large_for_now_is_no_result(tmp_path, monkeypatch):
     monkeypatch.undo()
     assert run_sweep(sweep, path, workers=1).failed == 0
     assert len(rows(path)) == 1
-
-
-def test_an_older_store_is_taken_over(tmp_path):
-    path = tmp_path / "store.sqlite"
-    run_sweep(QUICK, path, workers=1)
-    with contextlib.closing(sqlite3.connect(path)) as base:
-        base.execute("DROP TABLE leases")
-        base.execute("CREATE TABLE leases(key TEXT PRIMARY KEY, owner TEXT, beat REAL)")
-        base.execute("PRAGMA user_version=1")
-        base.commit()
-    assert run_sweep(QUICK, path, workers=1).computed == 0
-    with Store(path) as store:
-        assert store.claim(["a"], 1, sizes={"a": 3}) == ["a"]
-
-
-def _die(path):
-    """Kill the worker that runs this, every time."""
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def _double(x):
-    time.sleep(0.01)
-    return 2 * x
-
-
-def test_a_call_that_kills_its_worker_does_not_stop_the_others():
-    executor = Processes(2)
-    try:
-        for i in range(6):
-            executor.submit(i, _double, i)
-        executor.submit("bad", _die, None)
-        for i in range(6, 10):
-            executor.submit(i, _double, i)
-        found = {}
-        end = time.monotonic() + PATIENCE
-        while len(found) < 11 and time.monotonic() < end:
-            for item in executor.finished(timeout=1.0):
-                found[item.tag] = item
-    finally:
-        executor.close()
-    assert isinstance(found.pop("bad").error, ClusterError)
-    assert {tag: item.value for tag, item in found.items()} == {i: 2 * i for i in range(10)}
-
-
-def _noted(item):
-    """Write down that a call began, and wait for a file if there is one to wait for."""
-    path, name, gate = item
-    with path.open("a") as file:
-        file.write(f"{name} {os.getpid()}\n")
-    while gate is not None and not gate.exists():
-        time.sleep(0.02)
-    return name
-
-
-def test_the_death_of_a_worker_costs_its_call_alone(tmp_path):
-    path, gate = tmp_path / "calls", tmp_path / "gate"
-    executor = Processes(2)
-    try:
-        executor.submit("long", _noted, (path, "long", gate))
-        executor.submit("victim", _noted, (path, "victim", gate))
-        for i in range(4):
-            executor.submit(i, _noted, (path, i, None))
-        end = time.monotonic() + PATIENCE
-        while "victim" not in (path.read_text() if path.exists() else ""):
-            executor.finished(timeout=0.05)
-            assert time.monotonic() < end
-        (pid,) = [line.split()[1] for line in path.read_text().splitlines() if "victim" in line]
-        os.kill(int(pid), signal.SIGKILL)
-        gate.touch()
-        found = set()
-        while len(found) < 6:
-            found |= {ended.value for ended in executor.finished(timeout=1.0)}
-            assert time.monotonic() < end
-    finally:
-        executor.close()
-    begun = [line.split()[0] for line in path.read_text().splitlines()]
-    assert sorted(begun) == ["0", "1", "2", "3", "long", "victim", "victim"]
-
-
-@pytest.mark.slow
-def test_workers_that_never_work_are_told_of():
-    executor = Processes(1)
-    try:
-        for i in range(9):
-            executor.submit(i, _die, None)
-        with pytest.raises(ClusterError, match="die before they compute anything"):
-            list(itertools.islice(iter(lambda: executor.finished(timeout=10.0), None), 100))
-    finally:
-        executor.close()
-
-
-def test_a_lease_that_could_not_be_given_back_is_void(tmp_path):
-    path = tmp_path / "store.sqlite"
-    first = Store(path)
-    assert first.claim(["a"], 1) == ["a"]
-    first._base.execute("PRAGMA query_only = 1")  # as on a full disk
-    first.close()
-    with Store(path) as second:
-        assert second.claim(["a"], 1) == ["a"]
-
-
-def test_damaged_and_foreign_files(tmp_path):
-    garbage = tmp_path / "garbage.sqlite"
-    garbage.write_bytes(b"no database at all" * 100)
-    with pytest.raises(StoreError, match="cannot open the store"):
-        Store(garbage)
-    assert garbage.read_bytes().startswith(b"no database")
-    foreign = tmp_path / "foreign.sqlite"
-    with contextlib.closing(sqlite3.connect(foreign)) as base:
-        base.execute("CREATE TABLE other(x)")
-        base.commit()
-    with pytest.raises(StoreError, match="is a database of something else"):
-        Store(foreign)
-    path = tmp_path / "store.sqlite"
-    run_sweep(QUICK, path, workers=1)
-    with contextlib.closing(sqlite3.connect(path)) as base:
-        base.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    whole = bytearray(path.read_bytes())
-    whole[4096:12288] = b"\xff" * 8192
-    path.write_bytes(bytes(whole))
-    with pytest.raises(StoreError, match=r"damaged|malformed"):
-        run_sweep(QUICK, path, workers=1)
-    with pytest.raises(StoreError, match="cannot open the store"):
-        Store(tmp_path / "garbage.sqlite" / "inside.sqlite")
-
-
-def test_leases_are_exclusive_and_end_with_their_process(tmp_path):
-    path, keys = tmp_path / "store.sqlite", list("abcdef")
-    with Store(path) as one, Store(path) as two:
-        first, second = one.claim(keys, 2), two.claim(keys, 10)
-        assert (first, second) == (["a", "b"], ["c", "d", "e", "f"])
-        one.release(["a"])
-        assert two.claim(keys, 10) == ["a"]
-        dead = subprocess.Popen([sys.executable, "-c", ""])
-        dead.wait()
-        here, there = f"{socket.gethostname()}:{dead.pid}:1:0", "elsewhere:1:1:0"
-        change = "UPDATE leases SET owner = ?, beat = 0 WHERE key = ?"
-        one._base.execute(change, (here, "c"))
-        one._base.execute(change, (there, "d"))
-        one._base.execute("UPDATE leases SET beat = 0 WHERE key = 'e'")
-        # nobody there, and nobody heard of for long; who is here needs no beat
-        assert one.claim(keys, 10) == ["c", "d"]
-    with Store(path) as three:
-        assert three.claim(keys, 10) == keys  # closing gives back
-
-
-def test_a_row_is_written_whole_or_not_at_all(tmp_path):
-    with Store(tmp_path / "store.sqlite") as store:
-        assert store.claim(["a", "b"], 1) == ["a"]
-        good = Row("a", "population", {}, 0, 1.0, 0.0, "converged", "", {}, 0.0, {})
-        store.put(good)
-        bad = Row("b", "population", {}, 0, 1.0, 0.0, None, "", {}, 0.0, {})
-        with pytest.raises(StoreError, match="NOT NULL"):
-            store.put(bad)
-        assert store.count() == 1
-        assert store.done(["a", "b"]) == {"a"}
 
 
 @pytest.mark.parametrize(

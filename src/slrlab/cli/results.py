@@ -9,8 +9,8 @@ from slrlab._result import plain
 from slrlab.cli.app import command
 from slrlab.cli.console import Output, print_json, print_lines, print_table
 from slrlab.cli.options import CSV, STORE, option
+from slrlab.experiments.store import Store
 from slrlab.experiments.sweeps.run import run_sweep
-from slrlab.experiments.sweeps.store import Store
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,55 +1,55 @@
-"""Where independent computations run: in this process, in several, or on a Dask cluster.
+"""Where calls run: in this process or in worker processes.
 
-An executor takes tagged calls and hands back what has finished. The death of a worker process
-costs what it was computing, which is started again; a call that kills its worker every time comes
-back as an error. This module must not know what is computed.
+An executor takes calls, up to its number of slots, and hands back how each of them ended. What
+follows from that (order, memory, retries, results on disk) is decided in
+`slrlab.experiments.runner`. This module must not know what is computed.
 """
 
 from __future__ import annotations
 
-import math
 import os
 import signal
-import sys
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Hashable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, suppress
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import Connection, wait
 from typing import Any, Protocol
 
-from slrlab._errors import ClusterError
 from slrlab._machine import cores
 
-_THREADS = (
+_ALONE = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
     "MKL_NUM_THREADS",
     "NUMBA_NUM_THREADS",
+    "SLRLAB_WORKERS",
 )
-_SHARE = 0.8  # of a worker's memory for its call; Dask ends a worker that takes all
-_LOOK = 2.0  # seconds between looks at who works on a cluster
-_DEATHS = 2  # of a worker with nothing else to do, after which a call is given up
 
 
 @dataclass(frozen=True)
-class Finished:
-    """A call that ended: with a value, or with the error that it raised."""
+class Outcome:
+    """How a call ended: with a value, with an error, or with the death of its worker (`lost`).
 
-    tag: Hashable
+    A call that another process has finished meanwhile ends ``elsewhere``.
+    """
+
+    key: str
     value: Any = None
     error: BaseException | None = None
+    seconds: float = 0.0
+    lost: bool = False
+    elsewhere: bool = False
 
 
 class Executor(Protocol):
     """What all executors offer.
 
-    ``slots`` is the number of calls that run at a time, ``own_memory`` the bytes that each of them
-    has for itself; None where they share the memory of this machine.
+    ``slots`` is the number of calls that may be under way at a time; ``own_memory`` is the number
+    of bytes that each call has for itself, or None if calls share the memory of this machine.
     """
 
     @property
@@ -58,42 +58,57 @@ class Executor(Protocol):
     @property
     def own_memory(self) -> int | None: ...
 
-    def submit(self, tag: Hashable, function: Callable[..., Any], *given: Any) -> None:
-        """Start a call, now or when there is room."""
+    def submit(self, key: str, function: Callable[..., Any], *given: Any) -> None:
+        """Start a call; there must be a free slot."""
 
-    def finished(self, timeout: float) -> list[Finished]:
-        """Return what has ended; wait for it, but not longer than ``timeout`` seconds."""
+    def finished(self, timeout: float) -> list[Outcome]:
+        """Return the calls that have ended; wait up to ``timeout`` seconds for the first."""
 
     def close(self) -> None:
         """End at once: what runs is abandoned."""
 
 
+def default_workers() -> int:
+    """Return how many processes to use: the cores, or the environment variable SLRLAB_WORKERS.
+
+    Raises
+    ------
+    ValueError
+        If the environment variable is set to anything but a whole number >= 1.
+    """
+    given = os.environ.get("SLRLAB_WORKERS")
+    if given is None:
+        return cores()
+    if not given.isdecimal() or int(given) < 1:
+        raise ValueError(f"SLRLAB_WORKERS must be a whole number >= 1, got {given!r}")
+    return int(given)
+
+
+def attempt(function: Callable[..., Any], given: tuple[Any, ...]) -> tuple[Any, Any, float]:
+    """Run a call; return its value, its error and its duration."""
+    start = time.perf_counter()
+    try:
+        value, error = function(*given), None
+    except Exception as raised:
+        value, error = None, raised
+    return value, error, time.perf_counter() - start
+
+
 class InProcess:
-    """Runs each call here, when its result is asked for."""
+    """Runs each call in this process, when its outcome is asked for."""
 
     slots = 1
     own_memory = None
 
     def __init__(self) -> None:
-        self._calls: deque[tuple[Hashable, Callable[..., Any], tuple[Any, ...]]] = deque()
+        self._calls: list[tuple[str, Callable[..., Any], tuple[Any, ...]]] = []
 
-    def submit(self, tag: Hashable, function: Callable[..., Any], *given: Any) -> None:
-        self._calls.append((tag, function, given))
+    def submit(self, key: str, function: Callable[..., Any], *given: Any) -> None:
+        self._calls.append((key, function, given))
 
-    def finished(self, timeout: float) -> list[Finished]:
-        if not self._calls:
-            return []
-        tag, function, given = self._calls.popleft()
-        try:
-            return [Finished(tag, function(*given))]
-        except Exception as error:
-            return [Finished(tag, error=error)]
-
-    def drop(self) -> list[Hashable]:
-        """Forget the calls that have not started; return their tags."""
-        dropped = [tag for tag, *_ in self._calls]
-        self._calls.clear()
-        return dropped
+    def finished(self, timeout: float) -> list[Outcome]:
+        key, function, given = self._calls.pop(0)
+        return [Outcome(key, *attempt(function, given))]
 
     def close(self) -> None:
         self._calls.clear()
@@ -101,9 +116,9 @@ class InProcess:
 
 @contextmanager
 def single_threaded_children() -> Iterator[None]:
-    """Let each worker process use one thread of linear algebra: cores are shared by processes."""
-    before = {name: os.environ.get(name) for name in _THREADS}
-    os.environ.update(dict.fromkeys(_THREADS, "1"))
+    """Let each process that is started use one thread and no processes of its own."""
+    before = {name: os.environ.get(name) for name in _ALONE}
+    os.environ.update(dict.fromkeys(_ALONE, "1"))
     try:
         yield
     finally:
@@ -115,10 +130,11 @@ def single_threaded_children() -> Iterator[None]:
 
 
 @contextmanager
-def interrupts_blocked() -> Iterator[None]:
-    """Hold interrupts back in this thread, and for good in the processes that it starts.
+def _interrupts_blocked() -> Iterator[None]:
+    """Block interrupts in this thread, and permanently in the processes that it starts.
 
-    A worker that is still importing would end in a traceback; the one who started it answers.
+    An interrupt from the terminal reaches the workers too; one that is still importing would end
+    with a traceback.
     """
     if not hasattr(signal, "pthread_sigmask"):
         yield
@@ -130,237 +146,98 @@ def interrupts_blocked() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def follow_parent(parent: int) -> None:
-    """Let a worker end with the process that started it, even one that was killed.
-
-    An interrupt from the terminal is the business of that process alone.
-    """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(1.0)
+def _end_with_parent() -> None:
+    """End this process when its parent ends, even if the parent was killed."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
         os._exit(1)
 
-    threading.Thread(target=watch, daemon=True).start()
+
+def _serve(pipe: Connection) -> None:
+    """Run the calls that come through a pipe, one at a time, until it is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    while True:
+        try:
+            function, given = pipe.recv()
+            value, error, seconds = attempt(function, given)
+            if error is not None:
+                error.add_note("".join(traceback.format_exception(error)))
+            pipe.send((value, error, seconds))
+        except (EOFError, OSError):
+            return
+        except Exception as error:  # what this process cannot import, or cannot send back
+            pipe.send((None, TypeError(f"cannot pass on a call or its result: {error}"), 0.0))
+
+
+class _Worker:
+    """A process that runs one call at a time, and the pipe to it."""
+
+    def __init__(self) -> None:
+        context = get_context("spawn")
+        self.pipe, theirs = context.Pipe()
+        self._process = context.Process(target=_serve, args=(theirs,), daemon=True)
+        with single_threaded_children(), _interrupts_blocked():
+            self._process.start()
+        theirs.close()
+
+    def alive(self) -> bool:
+        return self._process.is_alive()
+
+    def close(self) -> None:
+        self.pipe.close()
+        self._process.terminate()
+        self._process.join()
 
 
 class Processes:
     """Runs calls in processes of this machine, each with one thread.
 
-    Every process has one call at a time, so that its death costs that call and no other. The call
-    is started again; one that kills its worker twice comes back as an error.
+    Every process has one call at a time and a pipe of its own, so that its death costs that call
+    and no other.
     """
 
     own_memory = None
 
     def __init__(self, workers: int) -> None:
         self.slots = workers
-        self._pools = [_start_pool() for _ in range(workers)]
-        self._running: dict[Future[Any], tuple[Hashable, int]] = {}
-        self._calls: dict[Hashable, tuple[Callable[..., Any], tuple[Any, ...]]] = {}
-        self._queue: deque[Hashable] = deque()
-        self._deaths: dict[Hashable, int] = {}
-        self._in_vain = 0
+        self._workers = [_Worker() for _ in range(workers)]
+        self._running: dict[Any, tuple[int, str]] = {}
+        self._unsent: list[Outcome] = []
 
-    def submit(self, tag: Hashable, function: Callable[..., Any], *given: Any) -> None:
-        self._calls[tag] = (function, given)
-        self._queue.append(tag)
-        self._fill()
+    def submit(self, key: str, function: Callable[..., Any], *given: Any) -> None:
+        busy = {place for place, _ in self._running.values()}
+        place = next(place for place in range(self.slots) if place not in busy)
+        if not self._workers[place].alive():  # it died without a call
+            self._renew(place)
+        pipe = self._workers[place].pipe
+        self._running[pipe] = place, key
+        try:
+            pipe.send((function, given))
+        except OSError:
+            pass  # it has died since: the pipe says so to `finished`
+        except Exception as error:  # a call that cannot be sent to a process
+            del self._running[pipe]
+            self._unsent.append(Outcome(key, error=error))
 
-    def _fill(self) -> None:
-        """Give calls to idle workers."""
-        busy = {slot for _, slot in self._running.values()}
-        idle = (slot for slot in range(self.slots) if slot not in busy)
-        for slot in idle:
-            if not self._queue:
-                break
-            tag = self._queue.popleft()
-            function, given = self._calls[tag]
+    def finished(self, timeout: float) -> list[Outcome]:
+        ended, self._unsent = self._unsent, []
+        for pipe in wait(list(self._running), 0.0 if ended else timeout):
+            place, key = self._running.pop(pipe)
             try:
-                future = self._pools[slot].submit(function, *given)
-            except BrokenProcessPool:  # it died with nothing to do
-                self._renew(slot)
-                future = self._pools[slot].submit(function, *given)
-            self._running[future] = tag, slot
+                ended.append(Outcome(key, *self._workers[place].pipe.recv()))
+            except (EOFError, OSError):
+                self._renew(place)
+                ended.append(Outcome(key, lost=True))
+            except Exception as error:  # a value that cannot be read in this process
+                ended.append(Outcome(key, error=error))
+        return ended
 
-    def finished(self, timeout: float) -> list[Finished]:
-        ended, _ = wait(self._running, timeout, FIRST_COMPLETED)
-        found = []
-        for future in ended:
-            tag, slot = self._running.pop(future)
-            error = future.exception()
-            if isinstance(error, BrokenProcessPool):
-                self._renew(slot)
-                if not self._mourn(tag):
-                    continue
-                error = ClusterError("its worker process died again and again")
-            else:
-                self._in_vain = -1  # workers do work
-            self._calls.pop(tag)
-            self._deaths.pop(tag, None)
-            found.append(Finished(tag, None if error else future.result(), error))
-        self._fill()
-        return found
-
-    def _mourn(self, tag: Hashable) -> bool:
-        """Put the call of a dead worker back in front; return whether it is given up instead."""
-        self._deaths[tag] = self._deaths.get(tag, 0) + 1
-        if self._in_vain >= 0:
-            self._in_vain += 1
-            if self._in_vain > 2 * _DEATHS * self.slots:
-                raise ClusterError(
-                    "worker processes die before they compute anything; is there enough memory, "
-                    "and does the script have its if __name__ == '__main__'?"
-                )
-        if self._deaths[tag] < _DEATHS:
-            self._queue.appendleft(tag)
-            return False
-        return True
-
-    def drop(self) -> list[Hashable]:
-        """Forget the calls that have not started; return their tags."""
-        dropped = list(self._queue)
-        self._queue.clear()
-        for tag in dropped:
-            self._calls.pop(tag)
-        return dropped
-
-    def _renew(self, slot: int) -> None:
-        _end_pool(self._pools[slot])
-        self._pools[slot] = _start_pool()
+    def _renew(self, place: int) -> None:
+        self._workers[place].close()
+        self._workers[place] = _Worker()
 
     def close(self) -> None:
-        for pool in self._pools:
-            _end_pool(pool)
-
-
-def _start_pool() -> ProcessPoolExecutor:
-    context = get_context("spawn")
-    pool = ProcessPoolExecutor(
-        1, mp_context=context, initializer=follow_parent, initargs=(os.getpid(),)
-    )
-    with single_threaded_children(), interrupts_blocked():
-        pool.submit(os.getpid)  # starts the worker: what it inherits must not last
-    return pool
-
-
-def _end_pool(pool: ProcessPoolExecutor) -> None:
-    """End a pool at once; its threads are waited for, else they complain when Python ends."""
-    for worker in list((getattr(pool, "_processes", None) or {}).values()):
-        worker.terminate()
-    pool.shutdown(wait=True, cancel_futures=True)
-
-
-_turn = threading.Lock()
-
-
-def _alone(function: Callable[..., Any], *given: Any) -> Any:
-    """Run a call in a Dask worker: one at a time, with the threads that the worker has."""
-    from distributed import get_worker
-
-    with _turn:
-        threads = get_worker().state.nthreads
-        if "numba" in sys.modules:
-            import numba
-
-            numba.set_num_threads(min(threads, cores()))
-        else:
-            os.environ["NUMBA_NUM_THREADS"] = str(threads)
-        return function(*given)
-
-
-class Cluster:
-    """Runs calls on an existing Dask cluster; its workers need nothing but this package.
-
-    A worker runs one call at a time, with as many threads as it has. Workers may come and go.
-
-    Raises
-    ------
-    ClusterError
-        If the extra is not installed or nobody answers at the address.
-    """
-
-    def __init__(self, address: str, timeout: float = 10.0) -> None:
-        try:
-            from distributed import Client
-        except ImportError:
-            raise ClusterError(
-                "a cluster needs the extra cluster: pip install 'slrlab[cluster]'"
-            ) from None
-        try:
-            self._client = Client(address, timeout=timeout)
-        except (OSError, ValueError, TimeoutError) as error:
-            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise ClusterError(f"no cluster answers at {address} ({reason})") from None
-        self._address = address
-        self._running: dict[Any, Hashable] = {}
-        self._seen = -math.inf
-        self.workers, self._limit = 0, sys.maxsize
-        try:
-            self._look()
-        except ClusterError:
-            self.close()
-            raise
-
-    def _look(self) -> None:
-        """Ask now and then which workers there are."""
-        if time.monotonic() - self._seen < _LOOK:
-            return
-        with self._connected():
-            found = self._client.scheduler_info(n_workers=-1).get("workers", {})
-        limits = [int(worker["memory_limit"] or sys.maxsize) for worker in found.values()]
-        self.workers = len(found)
-        self._limit = int(_SHARE * min(limits, default=sys.maxsize)) if found else self._limit
-        self._seen = time.monotonic()
-
-    @property
-    def slots(self) -> int:
-        self._look()
-        return max(1, self.workers)
-
-    @property
-    def own_memory(self) -> int:
-        self._look()
-        return self._limit
-
-    def submit(self, tag: Hashable, function: Callable[..., Any], *given: Any) -> None:
-        # Dask runs the calls of a lost worker again by itself, a few times
-        with self._connected():
-            self._running[self._client.submit(_alone, function, *given, pure=False)] = tag
-
-    def finished(self, timeout: float) -> list[Finished]:
-        from distributed import wait as wait_for
-
-        if not self._running:
-            return []
-        with self._connected():
-            try:
-                wait_for(list(self._running), timeout=timeout, return_when="FIRST_COMPLETED")
-            except TimeoutError:
-                return []
-            found = []
-            for future in [future for future in self._running if future.done()]:
-                error = future.exception() if future.status == "error" else None
-                value = None if error else future.result()
-                found.append(Finished(self._running.pop(future), value, error))
-                future.release()
-            return found
-
-    @contextmanager
-    def _connected(self) -> Iterator[None]:
-        """Turn the loss of the scheduler into one clear line."""
-        from concurrent.futures import CancelledError
-
-        lost = ClusterError(f"lost the cluster at {self._address}")
-        if self._client.status != "running":
-            raise lost
-        try:
-            yield
-        except (CancelledError, OSError) as error:
-            raise lost from error
-
-    def close(self) -> None:
-        with suppress(Exception):  # the scheduler may be gone
-            self._client.cancel(list(self._running))
-            self._client.close()
+        for worker in self._workers:
+            worker.close()

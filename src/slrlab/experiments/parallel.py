@@ -1,21 +1,27 @@
-"""One way to spread independent computations over the cores of this machine."""
+"""One way to spread independent computations over the cores of this machine, and to keep them."""
 
 from __future__ import annotations
 
-import os
+import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
-from typing import Any, TypeVar, cast
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, TypeVar
 
-from slrlab._machine import allowed_memory, cores
+from slrlab._machine import allowed_memory
 from slrlab._types import Report
-from slrlab.experiments.executors import InProcess, Processes
-from slrlab.experiments.memo import remembered
-from slrlab.experiments.pool import Share, SharedPool
+from slrlab.experiments.encoding import encode
+from slrlab.experiments.executors import Executor, Outcome, Processes, default_workers
+from slrlab.experiments.runner import Call, Runner, open_executor
+from slrlab.experiments.store import IN_MEMORY, Row, Store
 
 Item = TypeVar("Item")
 Value = TypeVar("Value")
+_kept: ContextVar[Store | None] = ContextVar("store of finished calls", default=None)
+_shared: ContextVar[Runner | None] = ContextVar("shared workers", default=None)
+_rank: ContextVar[int] = ContextVar("rank", default=0)
 
 
 def parallel_map(
@@ -26,48 +32,70 @@ def parallel_map(
     report: Report | None = None,
     workers: int | None = None,
     size: float = 0.0,
-    keep: bool = True,
 ) -> list[Value]:
     """Return ``[function(item) for item in items]``, computed by several processes.
 
     ``report(done, total, label)`` is called as results arrive. ``workers`` is the number of cores,
     or what the environment variable ``SLRLAB_WORKERS`` says, but no more than the memory allows if
     an item takes up to ``size`` bytes. With one worker, or one item, everything runs in this
-    process. Inside `slrlab.experiments.memo.remember` what was computed before is not computed
-    again, unless ``keep`` is false. After an error in one item no other is started; those under way
-    are finished and kept before it is raised. The death of a worker is no error.
+    process. Inside `remember` what was computed before is not computed again. After an error in
+    one item no other is started; those under way are finished and kept before it is raised. The
+    death of a worker is no error.
     """
     tell = report or (lambda done, total, text: None)
-    memo = remembered() if keep else None
-    found: dict[Any, Value] = {} if memo is None else dict(memo.known(function, items))
-    missing = [place for place in range(len(items)) if place not in found]
-    tell(len(found), len(items), label)
-    executor = _executor(workers, len(missing), size)
-    error: BaseException | None = None
-    try:
-        for place in missing:
-            executor.submit(place, function, items[place])
-        waiting: set[Any] = set(missing)
-        while waiting:
-            for ended in executor.finished(timeout=60.0):
-                waiting.discard(ended.tag)
-                if ended.error is not None:
-                    error = error or ended.error
-                    waiting.difference_update(executor.drop())
-                    continue
-                found[ended.tag] = ended.value
-                if memo is not None:
-                    memo.keep(function, items[cast(int, ended.tag)], ended.value)
-                tell(len(found), len(items), label)
-    finally:
-        executor.close()
-    if error is not None:
-        raise error
-    return [found[place] for place in range(len(items))]
+    store, shared = _kept.get(), _shared.get()
+    if shared is not None and (
+        workers not in (None, shared.slots) or store not in (None, shared.store)
+    ):
+        shared = None
+    if store is None and shared is None:
+        keys = [str(place) for place in range(len(items))]
+    else:
+        keys = [_key(function, item) for item in items]
+    wanted = dict(zip(keys, items, strict=True))
+    values = {key: store.value(key) for key in store.done(wanted)} if store is not None else {}
+    calls = [
+        Call(
+            *(key, function, (item,), int(size), _rank.get()),
+            row=None if store is None else partial(_row, function, item),
+        )
+        for key, item in wanted.items()
+        if key not in values
+    ]
+    errors: list[BaseException] = []
+
+    def heard(ended: list[Outcome]) -> None:
+        for outcome in ended:
+            if outcome.error is not None:
+                errors.append(outcome.error)
+            elif outcome.elsewhere and store is not None:
+                values[outcome.key] = store.value(outcome.key)
+            else:
+                values[outcome.key] = outcome.value
+        if ended:
+            tell(len(values), len(wanted), label)
+
+    tell(len(values), len(wanted), label)
+    if shared is not None:
+        shared.run(calls, heard, until_error=True)
+    elif calls:
+        fitting = max(1, int(allowed_memory() / size)) if size else len(calls)
+        executor = open_executor(min(fitting, len(calls)), workers)
+        with _runner(executor, store) as runner:
+            runner.run(calls, heard, until_error=True)
+    if errors:
+        raise errors[0]
+    return [values[key] for key in keys]
 
 
-_shared: ContextVar[SharedPool | None] = ContextVar("shared workers", default=None)
-_rank: ContextVar[int] = ContextVar("rank", default=0)
+@contextmanager
+def _runner(executor: Executor, store: Store | None) -> Iterator[Runner]:
+    """Run calls on an executor; without a file, the store in memory knows what is under way."""
+    with (
+        nullcontext(store) if store is not None else Store(IN_MEMORY) as base,
+        Runner(executor, base) as runner,
+    ):
+        yield runner
 
 
 @contextmanager
@@ -81,13 +109,12 @@ def shared_workers() -> Iterator[None]:
     if count == 1:
         yield
         return
-    pool = SharedPool(count)
-    token = _shared.set(pool)
-    try:
-        yield
-    finally:
-        _shared.reset(token)
-        pool.close()
+    with _runner(Processes(count), _kept.get()) as runner:
+        token = _shared.set(runner)
+        try:
+            yield
+        finally:
+            _shared.reset(token)
 
 
 def set_rank(rank: int) -> None:
@@ -95,27 +122,42 @@ def set_rank(rank: int) -> None:
     _rank.set(rank)
 
 
-def _executor(workers: int | None, count: int, size: float) -> InProcess | Processes | Share:
-    """Return where to compute some calls of a size."""
-    shared = _shared.get()
-    if shared is not None and workers in (None, shared.slots):
-        return shared.share(_rank.get(), size)
-    most = max(1, int(allowed_memory() / size)) if size else count
-    fitting = min(workers or default_workers(), most, count)
-    return Processes(fitting) if fitting > 1 else InProcess()
+@contextmanager
+def remember(path: Path) -> Iterator[Store]:
+    """Look calls up in a store, and keep them there the moment they end, in a ``with`` block.
 
-
-def default_workers() -> int:
-    """Return how many processes to use.
+    A call is known by its function, its argument and the source of the package: changed code
+    computes again.
 
     Raises
     ------
-    ValueError
-        If the environment variable is set to anything but a whole number >= 1.
+    StoreError
+        If the file is no store of this version, is damaged or cannot be written.
     """
-    given = os.environ.get("SLRLAB_WORKERS")
-    if given is None:
-        return cores()
-    if not given.isdecimal() or int(given) < 1:
-        raise ValueError(f"SLRLAB_WORKERS must be a whole number >= 1, got {given!r}")
-    return int(given)
+    with Store(path) as store:
+        token = _kept.set(store)
+        try:
+            yield store
+        finally:
+            _kept.reset(token)
+
+
+def _key(function: Callable[..., Any], item: Any) -> str:
+    name = f"{function.__module__}.{function.__qualname__}"
+    return hashlib.sha256(f"{source_digest()} {name} {item!r}".encode()).hexdigest()
+
+
+def _row(function: Callable[..., Any], item: Any, outcome: Outcome) -> Row:
+    name, given = function.__qualname__, {"argument": repr(item)}
+    result = encode(outcome.value)
+    return Row(outcome.key, name, given, result=result, seconds=outcome.seconds)
+
+
+@cache
+def source_digest() -> str:
+    """Return a digest of the package's source."""
+    digest = hashlib.sha256()
+    root = Path(__file__).parents[1]
+    for path in sorted(root.rglob("*.py")):
+        digest.update(str(path.relative_to(root)).encode() + path.read_bytes())
+    return digest.hexdigest()

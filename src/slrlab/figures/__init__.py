@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from slrlab import _checks
 from slrlab._types import Report
-from slrlab.experiments.memo import remember
+from slrlab.experiments.parallel import remember
 from slrlab.figures.registry import PROFILES, figure_module, table_module
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ import numpy as np
 from slrlab._machine import cores
 from slrlab._result import Estimate
 from slrlab.experiments.claims import CLAIMS, Verdict
+from slrlab.experiments.store import versions
 from slrlab.experiments.student import difference, family_p, normal_score
-from slrlab.experiments.sweeps.run import versions
 from slrlab.figures.registry import FIGURES, PROFILES, TABLES, figure_module, table_module
 from slrlab.theory.erm.fields import BLOCKS
 

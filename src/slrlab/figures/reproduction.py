@@ -18,8 +18,8 @@ from typing import Any
 from slrlab import _checks
 from slrlab._types import Report
 from slrlab.experiments.claims import run_claims
-from slrlab.experiments.memo import remember
-from slrlab.experiments.parallel import default_workers, parallel_map, set_rank, shared_workers
+from slrlab.experiments.executors import default_workers
+from slrlab.experiments.parallel import parallel_map, remember, set_rank, shared_workers
 from slrlab.experiments.warm_up import compile_kernels
 from slrlab.figures import compute_figure, draw_figure, make_table
 from slrlab.figures.registry import FIGURES, PROFILES, TABLES, figure_module, table_module
@@ -200,7 +200,7 @@ def _begin(threads: ThreadPoolExecutor, rank: int, run: Callable[[], Any]) -> Fu
 
 def _compile(report: Report) -> None:
     """Let one worker compile, once for all: two that need a kernel at once would both do it."""
-    parallel_map(_compile_kernels, [None], label="compiling", report=report, keep=False)
+    parallel_map(_compile_kernels, [None], label="compiling", report=report)
 
 
 def _compile_kernels(_: None) -> None:

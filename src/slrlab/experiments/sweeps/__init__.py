@@ -1,7 +1,7 @@
-"""Sweeps that never lose a point: definition, store, executors."""
+"""Sweeps that never lose a point: definition, computations, run."""
 
+from slrlab.experiments.store import Store
 from slrlab.experiments.sweeps.definition import Sweep, read_sweep
 from slrlab.experiments.sweeps.run import SweepSummary, run_sweep
-from slrlab.experiments.sweeps.store import Store
 
 __all__ = ["Store", "Sweep", "SweepSummary", "read_sweep", "run_sweep"]

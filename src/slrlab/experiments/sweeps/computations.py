@@ -1,6 +1,7 @@
-"""What a sweep can compute: each computation with its settings, its value and its memory.
+"""What a sweep can compute: one entry of `COMPUTATIONS` is all that a computation needs.
 
-A computation takes plain settings (as a TOML file holds them) and returns a result. This module
+A computation takes plain settings (as a TOML file holds them) and returns a result; its settings,
+the help of the command line, the documentation and the tests follow from its entry. This module
 knows the public functions of the theory and the simulation, not how points are scheduled.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from importlib import import_module
 from typing import Any
 
@@ -21,39 +22,80 @@ from slrlab.model.tasks import Task, make_task
 Settings = Mapping[str, Any]
 TASK: dict[str, Any] = {"task": "spiked", "signal": 2.0, "length": 3, "noise": 0.0}
 ATTENTION: dict[str, Any] = {"activation": "softmax", "bias": None}
-_POSITIVE = {"alpha", "tolerance", "size", "time"}
-_NOT_NEGATIVE = {"ridge_k", "ridge_v"}
-_COUNTS = {"dim", "test_samples"}
+_PLAIN = {"float", "int", "str"}
+_RANGES: dict[str, Callable[[Any, str], float]] = {
+    **dict.fromkeys(("alpha", "tolerance", "size", "time"), _checks.positive),
+    **dict.fromkeys(("ridge_k", "ridge_v"), _checks.non_negative),
+}
 
 
 @dataclass(frozen=True)
 class Computation:
-    """A public function of settings, named as ``module:function`` and imported when it is used.
+    """A public function, named as ``module:function`` and imported when it is used.
 
-    ``value`` and ``error`` name the fields of the result that a row shows (an empty name: none);
-    ``required`` settings have no default, ``optional`` ones that of the function; ``fixed``
-    arguments are no settings; a ``seeded`` computation gives a point for each seed.
+    Its settings are the arguments of the function that are numbers or texts: those without a
+    default must be given. A function of an activation takes ``activation`` and ``bias``; one with
+    an argument ``seed`` gives a point for each seed.
+
+    Parameters
+    ----------
+    function
+        Takes a task, and returns a `Result`.
+    about
+        What the value is, for the documentation.
+    value, error
+        Fields of the result that a row shows; an empty name: none.
+    example
+        Settings of a point that takes seconds, for the tests.
+    fixed
+        Arguments that are not settings.
+    memory
+        Bytes that a point needs, as a function of its task and settings.
     """
 
     function: str
+    about: str
     value: str
     error: str = ""
-    required: tuple[str, ...] = ()
-    optional: tuple[str, ...] = ()
+    example: Settings = field(default_factory=dict)
     fixed: Settings = field(default_factory=dict)
-    attends: bool = True
-    seeded: bool = False
     memory: Callable[[Task, Settings], int] = lambda task, settings: 0
 
     @property
-    def common(self) -> dict[str, Any]:
-        """Settings that every computation of its sort has, with their defaults."""
-        return TASK | (ATTENTION if self.attends else {})
+    def attends(self) -> bool:
+        """Whether it takes an activation."""
+        return "activation" in _parameters(self.function)
 
     @property
-    def accepted(self) -> tuple[str, ...]:
-        """Names of all settings."""
-        return (*self.common, *self.required, *self.optional)
+    def seeded(self) -> bool:
+        """Whether it depends on a seed."""
+        return "seed" in _parameters(self.function)
+
+    @cached_property
+    def common(self) -> dict[str, Any]:
+        """Settings of the task and the activation, with their defaults."""
+        return TASK | (ATTENTION if self.attends else {})
+
+    @cached_property
+    def own(self) -> dict[str, inspect.Parameter]:
+        """Settings beside those, as arguments of the function."""
+        skipped = {"seed", *self.common, *self.fixed}
+        return {
+            name: argument
+            for name, argument in _parameters(self.function).items()
+            if name not in skipped and _PLAIN & set(str(argument.annotation).split(" | "))
+        }
+
+    @cached_property
+    def required(self) -> list[str]:
+        """Names of the settings without a default."""
+        return [name for name, argument in self.own.items() if argument.default is argument.empty]
+
+    @cached_property
+    def defaults(self) -> dict[str, Any]:
+        """All other settings."""
+        own = {name: argument.default for name, argument in self.own.items()}
+        return self.common | {name: own[name] for name in own if name not in self.required}
 
     def complete(self, settings: Settings) -> dict[str, Any]:
         """Return the settings with defaults filled in, in one order: what a point is known by.
@@ -63,45 +105,43 @@ class Computation:
         ValueError
             If a setting is unknown, missing or out of range.
         """
+        required, own, defaults = self.required, self.own, self.defaults
         for name in settings:
-            _checks.choice(name, "setting", self.accepted)
-        for name in self.required:
+            _checks.choice(name, "setting", (*self.common, *own))
+        for name in required:
             if name not in settings:
                 raise ValueError(f"setting {name} must be given, got nothing")
-        defaults = _defaults(self.function)
-        whole = self.common | {name: defaults[name] for name in self.optional} | dict(settings)
+        whole = defaults | dict(settings)
         task = task_of(whole)
-        whole["signal"], whole["noise"] = task.signal, task.noise
-        whole["length"] = str(task.length)
+        whole |= {"signal": task.signal, "noise": task.noise, "length": str(task.length)}
         if self.attends:
             make_activation(whole["activation"], bias=whole["bias"])
-        whole = {name: _floats(value, name) for name, value in whole.items()}
-        given = {name for name, value in whole.items() if value is not None}
-        for name in _POSITIVE & given:
-            whole[name] = _checks.positive(whole[name], name)
-        for name in _NOT_NEGATIVE & given:
-            whole[name] = _checks.non_negative(whole[name], name)
-        for name in _COUNTS & given:
-            whole[name] = _checks.integer(whole[name], name, low=0)
+        for name, value in whole.items():
+            if name in own and "int" in str(own[name].annotation).split(" | "):
+                whole[name] = _checks.integer(value, name, low=0)
+                continue
+            whole[name] = _floats(value)
+            if name in _RANGES and value is not None:
+                whole[name] = _RANGES[name](value, name)
         self.memory(task, whole)
-        return {name: whole[name] for name in self.accepted}
+        return {name: whole[name] for name in (*self.common, *own)}
 
     def run(self, settings: Settings, seed: int) -> Result:
         """Compute one point."""
-        given = {name: settings[name] for name in (*self.required, *self.optional)}
+        given = {name: settings[name] for name in self.own} | dict(self.fixed)
         if self.attends:
             given["activation"] = make_activation(settings["activation"], bias=settings["bias"])
         if self.seeded:
             given["seed"] = seed
-        found: Result = _imported(self.function)(task_of(settings), **given, **self.fixed)
-        return found
+        result: Result = _imported(self.function)(task_of(settings), **given)
+        return result
 
 
-def _floats(value: Any, name: str) -> Any:
+def _floats(value: Any) -> Any:
     """Turn whole numbers into floats, in lists too: 1 and 1.0 are one setting."""
     if isinstance(value, list | tuple):
-        return [_floats(item, name) for item in value]
-    return float(value) if type(value) is int and name not in _COUNTS else value
+        return [_floats(item) for item in value]
+    return float(value) if type(value) is int else value
 
 
 def task_of(settings: Settings) -> Task:
@@ -112,15 +152,13 @@ def task_of(settings: Settings) -> Task:
 
 def _imported(function: str) -> Callable[..., Any]:
     module, _, name = function.partition(":")
-    found: Callable[..., Any] = getattr(import_module(module), name)
-    return found
+    imported: Callable[..., Any] = getattr(import_module(module), name)
+    return imported
 
 
 @cache
-def _defaults(function: str) -> dict[str, Any]:
-    """Return the defaults of a function's arguments."""
-    signature = inspect.signature(_imported(function))
-    return {name: argument.default for name, argument in signature.parameters.items()}
+def _parameters(function: str) -> Mapping[str, inspect.Parameter]:
+    return inspect.signature(_imported(function)).parameters
 
 
 def _simulated_bytes(task: Task, settings: Settings) -> int:
@@ -129,47 +167,51 @@ def _simulated_bytes(task: Task, settings: Settings) -> int:
     return training_bytes(task, settings["dim"], settings["alpha"], settings["dtype"])
 
 
+_RIDGES = {"alpha": 4.0, "ridge_k": 1.0, "ridge_v": 1.0}
 COMPUTATIONS: dict[str, Computation] = {
     "population": Computation(
-        "slrlab.theory.population.minimal:minimal_risk", "risk", "error", optional=("tolerance",)
+        "slrlab.theory.population.minimal:minimal_risk", "minimal risk", "risk", "error"
     ),
     "bayes": Computation(
         "slrlab.theory.bayes_optimal:bayes_optimal",
+        r"least risk from $N = \alpha D$ samples",
         "risk_it",
-        required=("alpha",),
-        optional=("tolerance",),
-        attends=False,
+        example={"alpha": 0.5},
     ),
     "erm": Computation(
         "slrlab.theory.erm:erm_theory",
+        "test risk after training",
         "test_risk",
         "test_risk_error",
-        required=("alpha", "ridge_k", "ridge_v"),
-        optional=("tolerance",),
-        seeded=True,
+        example={**_RIDGES, "tolerance": 0.02},
     ),
     "optimal-ridge": Computation(
         "slrlab.theory.erm:optimal_ridge",
+        "the same at the best ridges",
         "test_risk",
         "test_risk_error",
-        required=("alpha",),
-        optional=("tolerance",),
-        seeded=True,
+        example={"alpha": 8.0, "tolerance": 0.05},
     ),
     "simulate": Computation(
         "slrlab.simulation.training.erm:simulate_erm",
+        "test risk of one simulated training",
         "test_risk",
         "test_risk_error",
-        required=("dim", "alpha", "ridge_k", "ridge_v"),
-        optional=("init", "test_samples", "teacher", "dtype"),
+        example={**_RIDGES, "dim": 20, "test_samples": 100},
         fixed={"seeds": 1},
-        seeded=True,
         memory=_simulated_bytes,
     ),
     "flow": Computation(
-        "slrlab.theory.landscape:gradient_flow",
-        "risk",
-        optional=("start", "size", "time", "tolerance"),
-        seeded=True,
+        "slrlab.theory.landscape:gradient_flow", "risk at the end of gradient flow", "risk"
     ),
 }
+
+
+def computations_table() -> str:
+    """Return what can be computed as a table in Markdown."""
+    lines = ["| compute | value | needs | may have |", "|---|---|---|---|"]
+    for name, item in COMPUTATIONS.items():
+        others = [setting for setting in item.own if setting not in item.required]
+        needs, may = (", ".join(f"`{one}`" for one in names) for names in (item.required, others))
+        lines.append(f"| `{name}` | {item.about} | {needs} | {may} |")
+    return "\n".join(lines)

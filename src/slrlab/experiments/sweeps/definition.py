@@ -26,6 +26,7 @@ import math
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ class Point:
     settings: dict[str, Any]
     seed: int = 0
 
-    @property
+    @cached_property
     def key(self) -> str:
         """Digest of the whole point: another setting is another point."""
         whole = json.dumps([self.compute, self.settings, self.seed], sort_keys=True)
@@ -66,7 +67,7 @@ class Sweep:
     Parameters
     ----------
     compute
-        Name of a computation: population, bayes, erm, optimal-ridge, simulate or flow.
+        Name of a computation, such as ``population``; ``slrlab sweep --help`` lists all.
     settings
         Settings that all points share.
     grid
@@ -124,13 +125,13 @@ class Sweep:
         if self.grid or not combined:
             for values in itertools.product(*self.grid.values()):
                 combined.append(dict(self.settings) | dict(zip(self.grid, values, strict=True)))
-        found: dict[str, Point] = {}
+        unique: dict[str, Point] = {}
         for settings in combined:
             whole = computation.complete(settings)
             for seed in seeds:
                 point = Point(self.compute, whole, seed)
-                found.setdefault(point.key, point)
-        return list(found.values())
+                unique.setdefault(point.key, point)
+        return list(unique.values())
 
 
 def read_sweep(path: Path | str) -> Sweep:
