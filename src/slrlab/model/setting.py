@@ -97,11 +97,8 @@ class Setting:
         for part in (task, activation):
             if part is not None and not part.is_named:
                 raise TypeError(f"{part.name} is not registered: it cannot be kept as data")
-        data: dict[str, Any] = {"task": task.name, "signal": task.signal}
-        data |= {"length": task.length, "noise": task.noise} | self.training
-        if activation is not None:
-            data |= {"activation": activation.name, "bias": activation.bias}
-        return data
+        bias = {} if activation is None else {"bias": activation.bias}
+        return self._parts() | self.training | bias
 
     @classmethod
     def from_data(
