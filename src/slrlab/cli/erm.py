@@ -7,16 +7,7 @@ from typing import Annotated, Any
 
 from slrlab.cli.app import command
 from slrlab.cli.console import Output, progress
-from slrlab.cli.options import (
-    ALPHA,
-    POSITIVE,
-    RIDGE_K,
-    RIDGE_V,
-    SEED,
-    default,
-    given,
-    option,
-)
+from slrlab.cli.options import ALPHA, POSITIVE, RIDGE_K, RIDGE_V, SEED, default, given, option
 from slrlab.model.activations import Activation
 from slrlab.model.tasks import Task
 from slrlab.theory.erm import erm_theory, optimal_ridge
