@@ -264,7 +264,7 @@ def test_result_speaks():
     assert "±" in str(found)
     assert set(found.to_dict()) >= {"replicon", "stable", "branch", "status", "branches", "errors"}
     assert json.dumps(found.to_dict(), allow_nan=False)
-    assert isinstance(replace(found, alpha=1.0), ErmTheory)
+    assert isinstance(replace(found, steps=1), ErmTheory)
     assert "<table>" in found._repr_html_()
 
 
