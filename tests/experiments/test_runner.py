@@ -148,11 +148,11 @@ def test_calls_start_in_the_order_of_ranks_and_once(tmp_path):
     with running(Processes(1)) as used, ThreadPoolExecutor(8) as threads:
         first = threads.submit(outcomes, used, [Call("gate", logged, (log, "gate", gate))])
         wait_until(lambda: begun(log))
-        futures, known = [], 0
+        futures = []
         for rank, names, waiting in ((2, "abc", 3), (1, "dce", 5), (0, "fe", 6)):
             futures.append(threads.submit(outcomes, used, batch(rank, names)))
-            known = waiting
-            wait_until(lambda: len(used._waiting) == known)  # the only worker is busy
+            # the only worker is busy
+            wait_until(lambda count=waiting: len(used._waiting) == count)
         gate.touch()
         for names, future in zip(("abc", "dce", "fe"), futures, strict=True):
             found = future.result(PATIENCE)

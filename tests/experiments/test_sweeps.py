@@ -1,4 +1,5 @@
 import contextlib
+import importlib.util
 import itertools
 import json
 import os
@@ -28,8 +29,7 @@ from slrlab.experiments.sweeps.run import run_sweep
 TOML = """
 compute = "population"
 [settings]
-task = "max"
-length = 3
+length = "poisson(3)"
 [grid]
 signal = [1.0, 1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 2.75, 3.0, 3.25]
 activation = ["softmax", "softplus"]
@@ -383,6 +383,15 @@ def test_a_computation_is_one_entry(tmp_path, monkeypatch):
     assert "| `largest` | largest A |  | `tolerance` |" in computations_table()
     sweep = Sweep("largest", grid={"signal": [1.0, 2.0]})
     assert run_sweep(sweep, tmp_path / "store.sqlite", workers=1).computed == 2
+
+
+def test_the_guide_shows_every_computation():
+    root = Path(__file__).parents[2]
+    spec = importlib.util.spec_from_file_location("docs_table", root / "docs" / "_computations.py")
+    hook = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(hook)
+    page = (root / "docs" / "guide" / "sweeps.md").read_text(encoding="utf-8")
+    assert computations_table() in hook.on_page_markdown(page, page=None)
 
 
 def test_points_know_their_memory():
