@@ -1,6 +1,7 @@
-"""Write the tables of commands and figures into a page while the site is built.
+"""Write the tables of commands, figures and computations into a page while the site is built.
 
-A page says ``<!-- commands -->`` or ``<!-- figures -->``; what stands there comes from the code.
+A page says ``<!-- commands -->``, ``<!-- figures -->`` or ``<!-- computations -->``; what stands
+there comes from the code.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from slrlab.cli.main import app
+from slrlab.experiments.sweeps.computations import computations_table
 from slrlab.figures.registry import FIGURES, TABLES, figure_module, table_module
 
 
@@ -33,6 +35,7 @@ def _table(verb: str, rows: dict[str, str]) -> str:
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Replace the marks of a page by their tables."""
-    for make in (commands, figures):
-        markdown = markdown.replace(f"<!-- {make.__name__} -->", make())
+    tables = {"commands": commands, "figures": figures, "computations": computations_table}
+    for name, make in tables.items():
+        markdown = markdown.replace(f"<!-- {name} -->", make())
     return markdown

@@ -20,6 +20,7 @@ from slrlab.experiments.store import Store
 from slrlab.experiments.sweeps import run
 from slrlab.experiments.sweeps.computations import (
     COMPUTATIONS,
+    REQUIRED,
     Computation,
     computations_table,
 )
@@ -369,12 +370,13 @@ def test_rows_are_filtered(examples):
 
 def test_settings_follow_from_the_function():
     simulate, bayes = COMPUTATIONS["simulate"], COMPUTATIONS["bayes"]
-    assert simulate.required == ["alpha", "dim", "ridge_k", "ridge_v"]
-    assert {"test_samples", "teacher", "dtype", "activation", "bias"} <= set(simulate.defaults)
-    assert not {"seed", "seeds", "strict", "report"} & {*simulate.own, *simulate.defaults}
+    required = {name for name, value in simulate.settings.items() if value is REQUIRED}
+    assert required == {"alpha", "dim", "ridge_k", "ridge_v"}
+    assert {"test_samples", "teacher", "dtype", "activation", "bias"} <= set(simulate.settings)
+    assert not {"seed", "seeds", "strict", "report"} & set(simulate.settings)
     assert (simulate.attends, simulate.seeded) == (True, True)
-    assert (bayes.attends, bayes.seeded, bayes.required) == (False, False, ["alpha"])
-    assert "activation" not in bayes.defaults
+    assert (bayes.attends, bayes.seeded) == (False, False)
+    assert set(bayes.settings) == {"task", "signal", "length", "noise", "alpha", "tolerance"}
 
 
 def test_a_computation_is_one_entry(tmp_path, monkeypatch):

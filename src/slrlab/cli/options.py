@@ -48,8 +48,8 @@ def number(accepted: str) -> Parser:
     return parser(read)
 
 
-def whole(low: int = 0) -> Parser:
-    """Return the parser of a whole number from ``low`` on."""
+def whole(low: int = 0, high: int | None = None) -> Parser:
+    """Return the parser of a whole number from ``low`` on, up to ``high`` if given."""
     accepted = f"a whole number >= {low}"
 
     def read(text: Any) -> int:
@@ -57,6 +57,8 @@ def whole(low: int = 0) -> Parser:
         value = int(text) if exact else number(accepted)(text)  # a float rounds beyond 2⁵³
         if value < low or value % 1:
             _checks.fail("number", accepted, text)
+        if high is not None and value > high:
+            _checks.fail("number", f"a whole number <= {high}", text)
         return int(value)
 
     return parser(read)

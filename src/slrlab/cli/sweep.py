@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from slrlab._checks import MANY
 from slrlab.cli.app import command
 from slrlab.cli.console import Output, print_json, print_lines, print_problems, progress
 from slrlab.cli.options import STORE, flag, option, whole
@@ -30,7 +31,7 @@ def sweep(
     *,
     file: Annotated[Path, typer.Argument(help=_FILE, metavar="FILE")],
     store: Annotated[Path, STORE],
-    workers: Annotated[int | None, option("Processes; default: the cores.", whole(1), "n")],
+    workers: Annotated[int | None, option("Processes; default: the cores.", whole(1, MANY), "n")],
     cluster: Annotated[str | None, option(_CLUSTER, str, "ADDR")],
     retry_failed: Annotated[bool, flag("--retry-failed", "Compute failed points again.")],
     output: Output,

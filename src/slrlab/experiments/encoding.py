@@ -86,14 +86,14 @@ def _written(value: Any) -> Any:
 
 
 def _written_array(value: Any) -> dict[str, Any]:
-    found = np.ascontiguousarray(value)
-    if found.dtype.str not in _DTYPES:
-        raise TypeError(f"an array of dtype {found.dtype} cannot be kept as data")
+    array = np.ascontiguousarray(value)
+    if array.dtype.str not in _DTYPES:
+        raise TypeError(f"an array of dtype {array.dtype} cannot be kept as data")
     return {
         "kind": "array" if isinstance(value, np.ndarray) else "scalar",
-        "dtype": found.dtype.str,
+        "dtype": array.dtype.str,
         "shape": list(value.shape),
-        "bytes": base64.b64encode(found.tobytes()).decode("ascii"),
+        "bytes": base64.b64encode(array.tobytes()).decode("ascii"),
     }
 
 
@@ -135,8 +135,8 @@ def _read_array(value: dict[str, Any]) -> Any:
         raise ValueError("no array of numbers")
     if math.prod(shape) * np.dtype(dtype).itemsize != len(data):
         raise ValueError("an array that is cut short or too long")
-    found = np.frombuffer(data, dtype).reshape(shape).copy()
-    return found if value["kind"] == "array" else found[()]
+    array = np.frombuffer(data, dtype).reshape(shape).copy()
+    return array if value["kind"] == "array" else array[()]
 
 
 def _read_frame(value: dict[str, Any]) -> Any:

@@ -43,6 +43,9 @@ _STALE = 60.0  # seconds without a sign of life after which a lease from another
 _OPEN: set[str] = set()  # owners of leases in this process
 _SPARE = 2**20  # bytes kept free on the disk for calls that end when it is full
 _CURE = "; move it away to start anew"
+_INFINITE = ("inf", "-inf")  # as JSON holds them
+_FINISHED = "SELECT 1 FROM points WHERE key = ?"
+_LEASED = "SELECT owner, beat FROM leases WHERE key = ?"
 _TABLES = {
     "points": "CREATE TABLE points(key TEXT PRIMARY KEY, compute TEXT NOT NULL, "
     "settings TEXT NOT NULL, seed INTEGER NOT NULL, value REAL, error REAL, status TEXT NOT NULL, "
@@ -51,10 +54,6 @@ _TABLES = {
     "leases": "CREATE TABLE leases(key TEXT PRIMARY KEY, owner TEXT NOT NULL, beat REAL NOT NULL, "
     "bytes INTEGER NOT NULL) WITHOUT ROWID",
 }
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 @cache
@@ -79,7 +78,7 @@ class Row:
     result: str = "{}"
     seconds: float = 0.0
     versions: dict[str, str] = field(default_factory=versions)
-    finished: str = field(default_factory=_now)
+    finished: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
 
 
 _COLUMNS = [field.name for field in fields(Row)]
@@ -161,13 +160,8 @@ class Store:
     @contextmanager
     def _transaction(self) -> Iterator[None]:
         self._base.execute("BEGIN IMMEDIATE")
-        try:
+        with self._base:  # commits, or rolls back after an error
             yield
-            self._base.execute("COMMIT")
-        except BaseException:
-            if self._base.in_transaction:
-                self._base.execute("ROLLBACK")
-            raise
 
     def __enter__(self) -> Store:
         return self
@@ -231,12 +225,9 @@ class Store:
         """Return the bytes that calls under way on this machine need, of this and other stores."""
         moment, host = time.time(), socket.gethostname()
         with self._guarded("read"):
-            leases = self._base.execute("SELECT bytes, owner, beat FROM leases WHERE bytes > 0")
-            return sum(
-                size
-                for size, owner, beat in leases
-                if owner.startswith(f"{host}:") and _alive(owner, beat, moment)
-            )
+            query = "SELECT owner, beat, bytes FROM leases WHERE bytes > 0"
+            leases = [row for row in self._base.execute(query) if row[0].startswith(f"{host}:")]
+        return sum(size for owner, beat, size in leases if _alive(owner, beat, moment))
 
     def claim(
         self,
@@ -249,12 +240,14 @@ class Store:
 
         A call that needs memory (size > 0, in bytes) is left out unless it fits, beside what is
         ``held`` by calls under way on this machine, into ``room(held)``, or nothing is held. Also
-        return which calls were found finished on the way.
+        return which of the calls that it looked at are finished.
         """
         taken: list[str] = []
         finished: list[str] = []
         used, most_bytes, moment = -1, 0.0, time.time()
-        self._start_beats()
+        if self._in_file and self._beats is None:
+            self._beats = threading.Thread(target=self._beat, daemon=True)
+            self._beats.start()
         with self._guarded("write"), self._transaction():
             for key, size in calls:
                 if len(taken) == most:
@@ -264,11 +257,11 @@ class Store:
                     most_bytes = room(used)
                 if size and used and used + size > most_bytes:
                     continue
-                if self._row("SELECT 1 FROM points WHERE key = ?", key) is not None:
+                if self._base.execute(_FINISHED, (key,)).fetchone():
                     finished.append(key)
                     continue
-                lease = self._row("SELECT owner, beat FROM leases WHERE key = ?", key)
-                if lease is not None and _alive(lease[0], lease[1], moment):
+                leases = self._base.execute(_LEASED, (key,)).fetchall()
+                if any(_alive(owner, beat, moment) for owner, beat in leases):
                     continue
                 self._base.execute(
                     "INSERT OR REPLACE INTO leases VALUES (?, ?, ?, ?)",
@@ -277,9 +270,6 @@ class Store:
                 used += size
                 taken.append(key)
         return taken, finished
-
-    def _row(self, query: str, key: str) -> Any:
-        return self._base.execute(query, (key,)).fetchone()
 
     def release(self, key: str) -> None:
         """Give a lease back without a result."""
@@ -311,21 +301,19 @@ class Store:
         """
         import pandas as pd
 
-        names = [name for name in _COLUMNS if name not in ("key", "compute", "settings", "result")]
-        shown = ", ".join([*names, "key"])
+        names = [name for name in _COLUMNS if name not in ("settings", "compute", "result", "key")]
+        columns = ", ".join(("compute", "settings", *names, "key"))
         rows = []
         with self._guarded("read"):
-            query = (
-                f"SELECT compute, settings, {shown} FROM points ORDER BY compute, settings, seed"
-            )
-            for compute, settings, *rest in self._base.execute(query):
+            query = f"SELECT {columns} FROM points ORDER BY compute, settings, seed"
+            for compute, text, *rest in self._base.execute(query):
                 try:
-                    given = {name: _number(item) for name, item in json.loads(settings).items()}
+                    settings = dict(json.loads(text).items())
                 except (AttributeError, TypeError, ValueError) as error:
                     raise self._refused(f"a row of it is damaged ({error})", "read") from None
-                rows.append(
-                    {"compute": compute} | given | dict(zip([*names, "key"], rest, strict=True))
-                )
+                own = zip((*names, "key"), rest, strict=True)
+                infinite = {key: float(item) for key, item in settings.items() if item in _INFINITE}
+                rows.append({"compute": compute} | settings | infinite | dict(own))
         frame = pd.DataFrame(rows)
         for name, text in (where or {}).items():
             if name not in frame.columns:
@@ -334,22 +322,12 @@ class Store:
             frame = frame.loc[[_equal(value, text) for value in frame[name]] or slice(0)]
         return frame
 
-    def _start_beats(self) -> None:
-        """Show other machines from a thread that the leases are alive while calls run."""
-        if self._in_file and self._beats is None:
-            self._beats = threading.Thread(target=self._beat, daemon=True)
-            self._beats.start()
-
     def _beat(self) -> None:
+        """Show other machines, from a thread, that the leases are alive while calls run."""
         query = "UPDATE leases SET beat = ? WHERE owner = ?"
         while not self._closed.wait(_STALE / 6.0):
             with suppress(StoreError), self._guarded("write"):  # the next beat makes up for it
                 self._base.execute(query, (time.time(), self.owner))
-
-
-def _number(value: Any) -> Any:
-    """Return infinities, which JSON holds as text, as numbers."""
-    return float(value) if value in ("inf", "-inf") else value
 
 
 def _equal(value: Any, text: str) -> bool:

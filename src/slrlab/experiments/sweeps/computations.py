@@ -22,6 +22,7 @@ from slrlab.model.tasks import Task, make_task
 Settings = Mapping[str, Any]
 TASK: dict[str, Any] = {"task": "spiked", "signal": 2.0, "length": 3, "noise": 0.0}
 ATTENTION: dict[str, Any] = {"activation": "softmax", "bias": None}
+REQUIRED = inspect.Parameter.empty
 _PLAIN = {"float", "int", "str"}
 _RANGES: dict[str, Callable[[Any, str], float]] = {
     **dict.fromkeys(("alpha", "tolerance", "size", "time"), _checks.positive),
@@ -72,30 +73,19 @@ class Computation:
         return "seed" in _parameters(self.function)
 
     @cached_property
-    def common(self) -> dict[str, Any]:
-        """Settings of the task and the activation, with their defaults."""
-        return TASK | (ATTENTION if self.attends else {})
-
-    @cached_property
-    def own(self) -> dict[str, inspect.Parameter]:
-        """Settings beside those, as arguments of the function."""
-        skipped = {"seed", *self.common, *self.fixed}
+    def own(self) -> dict[str, Any]:
+        """Settings beside those of the task and the activation, with their defaults."""
+        skipped = {"seed", *TASK, *ATTENTION, *self.fixed}
         return {
-            name: argument
+            name: argument.default
             for name, argument in _parameters(self.function).items()
-            if name not in skipped and _PLAIN & set(str(argument.annotation).split(" | "))
+            if name not in skipped and _PLAIN & _types(argument)
         }
 
     @cached_property
-    def required(self) -> list[str]:
-        """Names of the settings without a default."""
-        return [name for name, argument in self.own.items() if argument.default is argument.empty]
-
-    @cached_property
-    def defaults(self) -> dict[str, Any]:
-        """All other settings."""
-        own = {name: argument.default for name, argument in self.own.items()}
-        return self.common | {name: own[name] for name in own if name not in self.required}
+    def settings(self) -> dict[str, Any]:
+        """All settings with their defaults; `REQUIRED` for those that have none."""
+        return TASK | (ATTENTION if self.attends else {}) | self.own
 
     def complete(self, settings: Settings) -> dict[str, Any]:
         """Return the settings with defaults filled in, in one order: what a point is known by.
@@ -105,26 +95,26 @@ class Computation:
         ValueError
             If a setting is unknown, missing or out of range.
         """
-        required, own, defaults = self.required, self.own, self.defaults
         for name in settings:
-            _checks.choice(name, "setting", (*self.common, *own))
-        for name in required:
-            if name not in settings:
+            _checks.choice(name, "setting", self.settings)
+        whole = self.settings | dict(settings)
+        for name, value in whole.items():
+            if value is REQUIRED:
                 raise ValueError(f"setting {name} must be given, got nothing")
-        whole = defaults | dict(settings)
         task = task_of(whole)
         whole |= {"signal": task.signal, "noise": task.noise, "length": str(task.length)}
         if self.attends:
             make_activation(whole["activation"], bias=whole["bias"])
+        arguments = _parameters(self.function)
         for name, value in whole.items():
-            if name in own and "int" in str(own[name].annotation).split(" | "):
+            if name in self.own and "int" in _types(arguments[name]):
                 whole[name] = _checks.integer(value, name, low=0)
                 continue
             whole[name] = _floats(value)
             if name in _RANGES and value is not None:
                 whole[name] = _RANGES[name](value, name)
         self.memory(task, whole)
-        return {name: whole[name] for name in (*self.common, *own)}
+        return whole
 
     def run(self, settings: Settings, seed: int) -> Result:
         """Compute one point."""
@@ -159,6 +149,10 @@ def _imported(function: str) -> Callable[..., Any]:
 @cache
 def _parameters(function: str) -> Mapping[str, inspect.Parameter]:
     return inspect.signature(_imported(function)).parameters
+
+
+def _types(argument: inspect.Parameter) -> set[str]:
+    return set(str(argument.annotation).split(" | "))
 
 
 def _simulated_bytes(task: Task, settings: Settings) -> int:
@@ -211,7 +205,9 @@ def computations_table() -> str:
     """Return what can be computed as a table in Markdown."""
     lines = ["| compute | value | needs | may have |", "|---|---|---|---|"]
     for name, item in COMPUTATIONS.items():
-        others = [setting for setting in item.own if setting not in item.required]
-        needs, may = (", ".join(f"`{one}`" for one in names) for names in (item.required, others))
+        needs, may = (
+            ", ".join(f"`{key}`" for key, value in item.own.items() if (value is REQUIRED) == empty)
+            for empty in (True, False)
+        )
         lines.append(f"| `{name}` | {item.about} | {needs} | {may} |")
     return "\n".join(lines)
