@@ -139,13 +139,9 @@ def test_the_items_that_need_no_compiled_code_come_first(tmp_path):
     assert costs == sorted(costs[:first]) + sorted(costs[first:], reverse=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[pytest.mark.slow] * (name != "2"))
-        for name in FIGURES
-        if not figure_module(name).ABOUT.compiled
-    ],
+    "name", [name for name in FIGURES if not figure_module(name).ABOUT.compiled]
 )
 def test_a_figure_says_whether_it_calls_compiled_code(name, tmp_path):
     """A figure that comes first would otherwise compile in every worker at once."""
