@@ -11,11 +11,11 @@ mpl.use("agg")
 settings.register_profile("slrlab", deadline=None, derandomize=True, max_examples=25)
 settings.load_profile("slrlab")
 
-REFERENCE = Path(__file__).parent / "reference"
+DATA = Path(__file__).parent / "data"
 
 
 def _reference(name):
-    return json.loads((REFERENCE / name).read_text())["cases"]
+    return json.loads((DATA / name).read_text())["cases"]
 
 
 @pytest.fixture(scope="session")

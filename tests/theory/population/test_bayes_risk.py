@@ -49,7 +49,14 @@ def test_limits(kind):
     assert bayes_risk(kind(math.inf, 10)).risk == 0.0
     assert bayes_risk(kind(3.0, 1)).risk == 0.0
     assert bayes_risk(kind(3.0, 1, noise=0.5)).risk == 0.25
-    assert bayes_risk(kind(1e4, 2)).risk >= 0.0
+
+
+def test_strong_signals():
+    """At 1e4 the risk of spiked-SLR is about e^{−2500}, less than any float; that of max is not."""
+    assert bayes_risk(SpikedSLR(1e4, 2)).risk == 0.0
+    result = bayes_risk(MaxSLR(1e4, 2))
+    assert result.risk == pytest.approx(1.0 / (math.sqrt(math.pi) * 1e4), rel=1e-7)
+    assert result.error < 1e-9 * result.risk
 
 
 def test_max_bayes_falls_like_one_over_signal():
