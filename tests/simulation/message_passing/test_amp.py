@@ -286,5 +286,10 @@ def test_bad_input(change, message):
 
 
 def test_one_sequence_is_no_crash():
-    found = run_amp(SpikedSLR(2.0, 3), alpha=0.5, dim=2, seeds=2, test_samples=0)
-    assert found.status in ("sampled", "diverged")
+    result = run_amp(SpikedSLR(2.0, 3), alpha=0.5, dim=2, seeds=2, test_samples=0)
+    assert result.samples == 1
+    assert result.status == "diverged"
+    lengths = [len(run.q_k) for run in result.runs]
+    assert len(result.q_k) == min(lengths) < 20  # what all runs have, up to the first that ends
+    for run in result.runs:
+        assert np.isfinite([run.q_k, run.q_v, run.norm_k, run.norm_v]).all()

@@ -49,16 +49,19 @@ def test_following_agrees_with_searching_and_ends_where_the_minimum_does():
         assert item.kind == "mismatched"
 
 
-def test_a_search_finds_a_minimum_with_a_narrow_basin():
-    found = minimum_from(SpikedSLR(0.5, 10), "erf", "mismatched")
+def test_a_search_finds_a_minimum_with_a_narrow_basin(simulated_risk):
+    task = SpikedSLR(0.5, 10)
+    found = minimum_from(task, "erf", "mismatched")
     assert found.kind == "mismatched"
     assert found.status == "converged"
-    assert found.risk == pytest.approx(0.96341, abs=1e-5)
+    simulated = simulated_risk(task, "erf", *found.order.vectors(), found.bias)
+    assert abs(simulated.z_score(found.risk)) < 3.5
     assert (found.curvatures > 0.0).all()
 
 
 @pytest.mark.parametrize("ratio", [1.6, 2.0, 2.7])
 def test_a_followed_minimum_ends_at_one_signal_whatever_the_steps(ratio):
+    # test_ranges shows that the minimum exists down to 0.2425
     signals = [2.0 / ratio**i for i in range(6)]
     tasks = [SpikedSLR(signal, 10) for signal in signals]
     found = follow_minimum(tasks, "erf", "mismatched", curvatures=False, resolution=0.8)
