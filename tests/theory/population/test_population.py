@@ -75,7 +75,9 @@ def test_softplus_against_every_combination_of_tokens(signal, length):
 
 def _simulated():
     """Every pair of task, activation and length: a Latin square gives each pair its third."""
-    for (row, activation), (column, length) in itertools.product(enumerate(ALL), enumerate(LENGTHS)):
+    for (row, activation), (column, length) in itertools.product(
+        enumerate(ALL), enumerate(LENGTHS)
+    ):
         name, signal = TASKS[(row + column) % len(TASKS)]
         # samples of projections over many lengths are slow
         marks = [pytest.mark.slow] * (activation not in PAPER and "(" in length)
