@@ -342,7 +342,7 @@ def test_an_integral_that_went_wrong_is_never_called_converged(moments, text, w)
     assert wrong < 1e-9 or result.status is Status.INACCURATE
     if w < 10:
         assert result.status is Status.CONVERGED
-    if moments is _bump and 30 <= w:
+    if moments is _bump and w >= 30:
         assert wrong > 1e-6  # the grid is too coarse here, and the test can see it
 
 
