@@ -46,7 +46,7 @@ KERNELS = (
 
 @pytest.fixture(scope="session", autouse=True)
 def _compiled_once(request):
-    """In a long run each process compiles other kernels first, and takes the rest from the cache."""
+    """In a long run each process first compiles its share; the cache has the rest for it."""
     process, count = (os.environ.get(f"PYTEST_XDIST_WORKER{end}") for end in ("", "_COUNT"))
     if process and len(request.session.items) > 100:
         for compile_kernel in KERNELS[int(process[2:]) :: int(count)]:
