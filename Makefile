@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 OUT ?= results
 
 .DEFAULT_GOAL := help
-.PHONY: help reproduce test test-slow test-portable lint docs bench clean
+.PHONY: help reproduce test test-all test-slow test-portable lint docs bench clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -24,17 +24,20 @@ reproduce: $(VENV)/core ## reproduce the paper's results (quick profile) into on
 	$(BIN)/slrlab reproduce --out $(OUT)
 
 # a process for each core; inside it threads wait asleep, else they take the cores from each other
-test test-slow test-portable: export OMP_WAIT_POLICY := passive
-test test-slow test-portable: export OPENBLAS_NUM_THREADS := 1
-PYTEST := $(BIN)/python -m pytest -n auto --dist loadfile
+test test-all test-slow test-portable: export OMP_WAIT_POLICY := passive
+test test-all test-slow test-portable: export OPENBLAS_NUM_THREADS := 1
+PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 
-test: $(VENV)/dev ## run the fast tests
+test: $(VENV)/dev ## run the tests that are not marked slow
 	$(PYTEST) -m 'not slow'
 
-test-slow: $(VENV)/dev ## run the slow tests
+test-all: $(VENV)/dev ## run all tests
+	$(PYTEST)
+
+test-slow: $(VENV)/dev ## run the tests that are marked slow
 	$(PYTEST) -m slow
 
-test-portable: $(VENV)/dev ## run the fast tests as older processors would, and with all cores busy
+test-portable: $(VENV)/dev ## run fast tests as older processors would, and with all cores busy
 	$(BIN)/python tests/portable.py
 
 lint: $(VENV)/dev ## check style, types and the direction of imports

@@ -1,5 +1,6 @@
 """The house itself: layers, documentation, the built wheel."""
 
+import ast
 import importlib.util
 import json
 import os
@@ -7,8 +8,11 @@ import re
 import runpy
 import subprocess
 import sys
+import sysconfig
+import tomllib
 import venv
 import zipfile
+from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -191,8 +195,40 @@ def test_bars_grow_only_between_left_and_right(source, bars):
     assert all("stretchy" in given for given in drawn)
 
 
+def _imports(tree, inside=False):
+    """Yield the top-level names that a module imports, and whether only when a function runs."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            continue
+        if isinstance(node, ast.Import):
+            yield from ((alias.name.partition(".")[0], inside) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            yield node.module.partition(".")[0], inside
+        deeper = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        yield from _imports(node, inside or deeper)
+
+
+def test_what_is_imported_is_declared():
+    """Modules need what every installation has; functions may need what an extra brings."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    name_of = lambda line: re.split(r"[^\w-]", line)[0].replace("_", "-").lower()
+    core = {name_of(line) for line in project["dependencies"]}
+    extras = {name_of(x) for group in project["optional-dependencies"].values() for x in group}
+    providers = metadata.packages_distributions()
+    seen = set()
+    for path in sorted((ROOT / "src").rglob("*.py")):
+        for name, inside in _imports(ast.parse(path.read_text(encoding="utf-8"))):
+            if name in sys.stdlib_module_names or name == "slrlab":
+                continue
+            given = {found.replace("_", "-").lower() for found in providers[name]}
+            assert given & (core | extras if inside else core), (path, name)
+            seen |= given
+    assert {"numpy", "scipy", "numba", "typer"} <= seen
+
+
 @pytest.mark.slow
 def test_the_wheel_installs_in_a_clean_environment(tmp_path):
+    """Its dependencies are those of this environment: another test compares them with imports."""
     subprocess.run(
         [sys.executable, "-m", "build", "--wheel", "--outdir", tmp_path, ROOT],
         check=True,
@@ -200,12 +236,18 @@ def test_the_wheel_installs_in_a_clean_environment(tmp_path):
     )
     (wheel,) = tmp_path.glob("*.whl")
     assert "slrlab/py.typed" in zipfile.ZipFile(wheel).namelist()
-    venv.create(tmp_path / "env", with_pip=True)
+    venv.create(tmp_path / "env")
     python = tmp_path / "env" / "bin" / "python"
-    install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", wheel]
-    subprocess.run(install, check=True, capture_output=True)
+    where = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    run = {"check": True, "capture_output": True, "text": True, "cwd": tmp_path}
+    run["env"] = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    folder = Path(subprocess.run([python, "-c", where], **run).stdout.strip())
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", python]
+    subprocess.run([*pip, "install", "--quiet", "--no-deps", "--no-index", wheel], **run)
+    (folder / "dependencies.pth").write_text(sysconfig.get_path("purelib"), encoding="utf-8")
+    shown = subprocess.run([python, "-c", "import slrlab; print(slrlab.__file__)"], **run).stdout
+    assert Path(shown.strip()).parent == folder / "slrlab"
     for arguments in (["--help"], ["population", "--json"]):
         command = [tmp_path / "env" / "bin" / "slrlab", *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        done = subprocess.run(command, **run)
     assert '"risk"' in done.stdout

@@ -235,27 +235,26 @@ def test_max_perfect_channel_is_the_limit():
 # --- fixed points -------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
-def test_agreement_with_the_reference(bayes_reference):
-    for case in bayes_reference:
-        task = make_task(
-            case["task"], signal=float(case["nu"]), length=case["L"], noise=case["noise"]
-        )
-        found = solve(task, alpha=case["alpha"])
-        for name, suffix in (("amp", ""), ("informed", "_it")):
-            if name not in case:
-                continue
-            expected = case[name]
-            assert getattr(found, f"q_k{suffix}") == pytest.approx(expected["q_k"], abs=1e-3)
-            assert getattr(found, f"q_v{suffix}") == pytest.approx(expected["q_v"], abs=1e-3)
-            risk = found.risk_it if suffix else found.risk_amp
-            assert risk == pytest.approx(expected["risk"], abs=1e-3)
-            if "free_entropy" in expected and task.noise > 0.0:
-                # the reference samples E log Z: its accuracy is that of Φ per sample
-                entropy = found.free_entropy if suffix else found.free_entropy_amp
-                assert entropy / case["alpha"] == pytest.approx(
-                    expected["free_entropy"] / case["alpha"], abs=1e-3
-                )
+@pytest.mark.parametrize("index", range(5))
+def test_agreement_with_the_reference(bayes_reference, index):
+    assert len(bayes_reference) == 5
+    case = bayes_reference[index]
+    task = make_task(case["task"], signal=float(case["nu"]), length=case["L"], noise=case["noise"])
+    result = solve(task, alpha=case["alpha"])
+    for name, suffix in (("amp", ""), ("informed", "_it")):
+        if name not in case:
+            continue
+        expected = case[name]
+        assert getattr(result, f"q_k{suffix}") == pytest.approx(expected["q_k"], abs=5e-4)
+        assert getattr(result, f"q_v{suffix}") == pytest.approx(expected["q_v"], abs=5e-4)
+        risk = result.risk_it if suffix else result.risk_amp
+        assert risk == pytest.approx(expected["risk"], abs=5e-4)
+        if "free_entropy" in expected and task.noise > 0.0:
+            # the reference samples E log Z: its accuracy is that of Φ per sample
+            entropy = result.free_entropy if suffix else result.free_entropy_amp
+            assert entropy / case["alpha"] == pytest.approx(
+                expected["free_entropy"] / case["alpha"], abs=1e-3
+            )
 
 
 def _iterate(channel, alpha, hats=HattedOverlaps(0.0, 0.0), steps=4000, close=1e-10):
@@ -388,27 +387,19 @@ def test_max_perfect_recovery_is_the_limit_of_small_noise():
 # --- thresholds ---------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
-def test_algorithmic_threshold_by_bisection():
-    channel, low, high = SpikedChannel(SpikedSLR(2.0, 3), 0.7), 1.22, 1.26
-    while high - low > 3e-3:  # closer to it the iteration slows down like its square root
-        middle = (low + high) / 2
-        escaped = _iterate(channel, middle, steps=600, close=1e-5).v > 1e6
-        low, high = (low, middle) if escaped else (middle, high)
-    assert low < thresholds(SpikedSLR(2.0, 3)).alpha_alg < high
-
-
-def test_thresholds_without_noise():
-    found = [thresholds(SpikedSLR(signal, 3)) for signal in (0.0, 2.0, 10.0)]
-    for jump in found:
-        assert jump.alpha_it == jump.alpha_informed == 1.0
-        assert jump.hard_phase
-        assert jump.status == "converged"
-    alphas = [jump.alpha_alg for jump in found]
-    assert alphas == pytest.approx([1.578, 1.241, 1.0035], abs=1e-4)
-    just = thresholds(SpikedSLR(2.0, 3)).alpha_alg
-    assert solve(SpikedSLR(2.0, 3), alpha=just - 1e-4).hard
-    assert not solve(SpikedSLR(2.0, 3), alpha=just + 1e-4).hard
+@pytest.mark.parametrize(("signal", "above"), [(0.0, 1.5e-3), (2.0, 1.5e-3), (10.0, 0.03)])
+def test_thresholds_without_noise(signal, above):
+    """Plain iteration ends on the poor branch just below the threshold, and leaves it above."""
+    task = SpikedSLR(signal, 3)
+    jump = thresholds(task)
+    assert jump.alpha_it == jump.alpha_informed == 1.0
+    assert jump.hard_phase
+    assert jump.status == "converged"
+    just, channel = jump.alpha_alg, SpikedChannel(task, 0.7)
+    # closer to it, and to alpha 1, the iteration slows down
+    for alpha, near, escapes in ((just - 1.5e-3, -1e-4, False), (just + above, 1e-4, True)):
+        assert (_iterate(channel, alpha, steps=600, close=1e-5).v > 1e6) is escapes
+        assert solve(task, alpha=just + near).hard is not escapes
 
 
 def test_the_possible_threshold_tends_to_one_with_the_noise():

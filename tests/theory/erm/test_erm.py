@@ -31,15 +31,14 @@ from slrlab.theory.erm.solve import Solver
 SPIKED = SpikedSLR(signal=2.0, length=3)
 KEYS = ("m_k", "m_v", "q_k", "q_v", "V_k", "V_v", "test_risk", "train_mse")
 
-# Entries of the reference whose own error (three replicates) is too small: two seeds here, a
-# million sequences each, agree with each other to 2e-4 and differ from it by 1.5e-3 to 1.9e-3.
+# Entries of the reference whose own error (three replicates) is too small, as its authors confirm:
+# see tests/data/README.md. Two seeds here, a million sequences each, agree to 2e-4.
 SETTLED = {(2, "m_k"): 1.34156, (3, "q_k"): 1.16489}
 
 
-@pytest.mark.parametrize(
-    "index", [i if i == 3 else pytest.param(i, marks=pytest.mark.slow) for i in range(7)]
-)
+@pytest.mark.parametrize("index", [pytest.param(0, marks=pytest.mark.slow), 1, 2, 3, 4, 5, 6])
 def test_reference(erm_reference, index):
+    assert len(erm_reference) == 7
     case = erm_reference[index]
     task = make_task(
         case["task"], signal=float(case["signal"]), length=case["length"], noise=case["noise"]
@@ -252,11 +251,15 @@ def test_every_task_and_activation_has_a_number():
     names += ["elementwise: 1 + tanh(x)", "normalised: 1 + x + x**2/2"]
     for task in tasks:
         for name in names:
-            found = erm_theory(task, name, alpha=6.0, ridge_k=1.0, ridge_v=1.0, tolerance=2e-2)
-            assert found.status.usable, (task.name, name, found.status)
-            assert math.isfinite(found.test_risk)
-            bound = bayes_risk(task).risk
-            assert found.test_risk > bound - 4.0 * found.test_risk_error - 1e-6, (task.name, name)
+            result = erm_theory(task, name, alpha=6.0, ridge_k=1.0, ridge_v=1.0, tolerance=2e-2)
+            assert result.status is Status.SAMPLED, (task.name, name)
+            assert result.test_risk_error < 2e-2
+            slack = 4.0 * result.test_risk_error + 1e-6
+            assert bayes_risk(task).risk - slack < result.test_risk, (task.name, name)
+            assert result.test_risk < task.trivial_risk, (task.name, name)
+            # zero weights are a choice of training, and what it has seen it fits better
+            assert result.objective < 0.5 * 6.0 * task.trivial_risk, (task.name, name)
+            assert result.train_mse < result.test_risk + slack, (task.name, name)
 
 
 def test_result_speaks():
@@ -331,8 +334,8 @@ def test_no_jumps_no_interval():
 def test_best_ridge_is_inside_where_the_prox_jumps():
     """With the trace the risk falls on towards weak ridges; the jumps hold it back."""
     best = optimal_ridge(SPIKED, "softmax", alpha=1.0, tolerance=2e-3)
-    assert best.status in (Status.SAMPLED, Status.BOUNDARY)
     assert best.stable
+    assert best.setting.ridge_k > 0.1
     weaker = {"alpha": 1.0, "ridge_k": best.setting.ridge_k / 4.0, "ridge_v": best.setting.ridge_v}
     beyond = erm_theory(SPIKED, "softmax", tolerance=5e-3, **weaker)
     assert not beyond.stable

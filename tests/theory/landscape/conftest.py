@@ -7,7 +7,7 @@ from slrlab import Estimate, make_activation
 
 
 def _simulated_risk(task, activation, k, v, bias=0.0, size=200_000, seed=7):
-    """Return the risk with its error: ``E y² + E[f² − 2f E[y|X]]`` has less noise than ``(y−f)²``."""
+    """Return the risk with its error; ``E y² + E[f² − 2f E[y|X]]`` beats ``(y−f)²``."""
     rng, length = np.random.default_rng(seed), task.length.longest
     scores, _ = task.sample_scores(rng, size, length)
     tokens = np.concatenate([scores[..., None], rng.standard_normal((size, length, 3))], axis=2)

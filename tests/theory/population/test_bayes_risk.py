@@ -14,7 +14,8 @@ def _two_tokens(signal):
     with mpmath.workdps(40):
         nu = mpmath.mpf(signal)
         centre = -mpmath.sqrt(nu / 2)
-        points = mpmath.linspace(min(centre, -1) - 9, 9 if signal < 60 else centre + 3, 241)
+        end, count = 9 if signal < 60 else centre + 3, int(61 + signal / 2)
+        points = mpmath.linspace(min(centre, -1) - 9, end, count)
         density = lambda g: mpmath.exp(-g * g / 2) / mpmath.sqrt(2 * mpmath.pi)
         miss = lambda g: density(g) / (1 + mpmath.exp(nu + mpmath.sqrt(2 * nu) * g))
         return mpmath.quad(miss, points)
