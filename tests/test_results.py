@@ -124,7 +124,7 @@ KEYS = {
     "MinimumBranch": "status signals risk m_kk m_kv bias ends at_infinity task length noise "
     "activation",
     "ErmSimulation": "status test_risk test_risk_error train_mse objective m_k m_v q_k q_v m_kv "
-    "m_vk q_kv bias errors iterations seconds alpha dim samples seeds ridge_k ridge_v init "
+    "m_vk q_kv bias errors iterations seconds alpha dim samples seeds ridge_k ridge_v start "
     f"activation runs {WHERE}",
     "Comparison": "status gaps gap_errors freedom gap_intervals p_values family_p z worst "
     "order_risk order_risk_error theory simulation",

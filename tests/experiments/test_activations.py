@@ -25,7 +25,7 @@ from slrlab.experiments import activations as module
 
 
 class Own(TiltedTask):
-    """Spiked-SLR as a task of one's own, for which there is no Bayes-optimal theory."""
+    """Spiked-SLR as a task of one's own, served by the general channel."""
 
     name = "own"
     log_ratio = SpikedSLR.log_ratio
@@ -91,14 +91,15 @@ def test_without_ridges_the_best_are_searched(monkeypatch):
     assert set(asked[0][1]) <= set(optimal_ridge.__annotations__)
 
 
-def test_activations_of_ones_own_and_tasks_without_a_known_optimum():
+def test_activations_and_tasks_of_ones_own():
     sink = Normalised("sink", sink=0.5)
     frame = compare(SpikedSLR(2.0, 3), [sink, make_activation("erf", bias=0.5)]).to_frame()
     assert frame["activation"].tolist() == ["sink", "erf"]
     assert frame["bias"].tolist() == [0.0, 0.5]
     other = compare(Own(2.0, 2), "linear", alpha=4.0, **RIDGES).to_frame()
     assert other["task"].item() == "own"
-    assert math.isnan(other["bayes_risk"].item())
+    assert other["bayes_risk"].item() == bayes_optimal(Own(2.0, 2), alpha=4.0).risk_it
+    assert other["bayes_risk"].item() < other["risk"].item()
     with pytest.raises(ValueError, match=r"^activations must be names with several workers, got s"):
         compare(SpikedSLR(2.0, 3), [sink], workers=2)
 

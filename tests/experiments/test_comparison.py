@@ -165,5 +165,7 @@ def test_the_theory_has_the_ratio_of_the_data():
 
 def test_bad_input_is_refused_before_the_theory_is_solved(monkeypatch):
     monkeypatch.setattr(comparison, "erm_theory", None)
-    with pytest.raises(ValueError, match=r"^init must be one of informed, random, got warm"):
-        compare_erm(SpikedSLR(2.0, 2), "linear", alpha=1, ridge_k=1, ridge_v=1, dim=10, init="warm")
+    with pytest.raises(ValueError, match=r"^start must be one of informed, random, got warm"):
+        compare_erm(
+            SpikedSLR(2.0, 2), "linear", alpha=1, ridge_k=1, ridge_v=1, dim=10, start="warm"
+        )

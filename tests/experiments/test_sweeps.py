@@ -389,7 +389,7 @@ def test_a_computation_is_one_entry(tmp_path, monkeypatch):
 
 def test_the_guide_shows_every_computation():
     root = Path(__file__).parents[2]
-    spec = importlib.util.spec_from_file_location("docs_table", root / "docs" / "_computations.py")
+    spec = importlib.util.spec_from_file_location("docs_table", root / "docs" / "_tables.py")
     hook = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(hook)
     page = (root / "docs" / "guide" / "sweeps.md").read_text(encoding="utf-8")

@@ -274,7 +274,7 @@ def _check_simulated(out):
     trained = pd.read_csv(out / "figure-3.csv").query("curve != 'bayes'")
     assert trained["simulated_risk"].between(0.0, 1.5).all()
     starts = pd.read_csv(out / "figure-7.csv")
-    assert set(starts["init"]) == {"informed", "random"}
+    assert set(starts["start"]) == {"informed", "random"}
     compared = pd.read_csv(out / "figure-figure_agreement.csv")
     assert set(compared["quantity"]) == set(QUANTITIES)
     assert compared["dim"].nunique() == 3  # two and their limit

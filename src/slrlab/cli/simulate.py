@@ -18,18 +18,23 @@ from slrlab.cli.options import (
     default,
     flag,
     option,
+    parser,
     whole,
 )
 from slrlab.experiments.comparison import compare_erm
 from slrlab.experiments.dimensions import extrapolate_erm
 from slrlab.model.activations import Activation
 from slrlab.model.tasks import Task
-from slrlab.simulation.training.erm import simulate_erm
+from slrlab.simulation.training.erm import STARTS, simulate_erm
 
 _START = "informed: start at the teachers; random: at small random vectors."
 _ALONE, _COMPARED = default(simulate_erm, "seeds"), default(compare_erm, "seeds")
 _SEEDS = f"Runs, each on its own data; default {_ALONE}, with --compare {_COMPARED}."
 _COMPARE = "Solve the theory too and test each difference."
+
+
+def _start(text: str) -> str:
+    return _checks.choice(text, "start", STARTS)
 
 
 @command(simulate_erm)
@@ -42,7 +47,7 @@ def simulate(
     seeds: Annotated[int | None, option(_SEEDS, whole(1), "n")] = None,
     ridge_k: Annotated[float, RIDGE_K],
     ridge_v: Annotated[float, RIDGE_V],
-    init: Annotated[str, option(_START, str, "informed|random", "--init", "--start")],
+    start: Annotated[str, option(_START, parser(_start), "informed|random", "--init", "--start")],
     seed: Annotated[int, SEED],
     test_samples: Annotated[int, TEST_SAMPLES],
     dtype: Annotated[str, option("Precision of the tokens.", str, "float32|float64")],
@@ -66,7 +71,7 @@ def simulate(
         "ridge_v": ridge_v,
         "seed": seed,
         "seeds": seeds or (_COMPARED if compare else _ALONE),
-        "init": init,
+        "start": start,
         "test_samples": test_samples,
         "dtype": dtype,
         "teacher": teacher,

@@ -292,7 +292,7 @@ def _between(row: Compared) -> str:
 def _bayes(task: Task, alpha: float) -> BayesOptimal | None:
     try:
         return bayes_optimal(task, alpha=alpha)
-    except (TypeError, ValueError):  # a task of another kind, or too long for it
+    except ValueError:  # sequences too long for it
         return None
 
 

@@ -15,7 +15,7 @@ from slrlab.figures.style import MARKS, house_style, mark_statuses, shared_legen
 from slrlab.model.activations import make_activation
 from slrlab.model.setting import Setting
 from slrlab.model.tasks import SpikedSLR
-from slrlab.simulation.training.erm import INITS
+from slrlab.simulation.training.erm import STARTS
 from slrlab.theory.erm import optimal_ridge
 
 if TYPE_CHECKING:
@@ -52,20 +52,20 @@ def compute(profile: str = "quick", report: Report | None = None) -> pd.DataFram
         for length in (LENGTHS[:1] if profile == "toy" else LENGTHS)
     ]
     theory = parallel_map(_theory, curves, label="figure 7: theory", report=report)
-    rows = [row | {"init": init} for curve in theory for row in curve for init in INITS]
+    rows = [row | {"start": start} for curve in theory for row in curve for start in STARTS]
     points = [
         (
             _setting(row),
             max(2, round(SIZE[profile] / math.sqrt(row["alpha"]))),
             SEEDS[profile],
-            row["init"],
+            row["start"],
         )
         for row in rows
     ]
     found = simulated_rows(points, label="figure 7: training", report=report)
     merged = [row | simulated for row, simulated in zip(rows, found, strict=True)]
     return pd.DataFrame(merged).sort_values(
-        ["length", "activation", "init", "alpha"], ignore_index=True
+        ["length", "activation", "start", "alpha"], ignore_index=True
     )
 
 
@@ -114,12 +114,12 @@ def _panel(panel: Axes, part: pd.DataFrame) -> None:
     for activation in ACTIVATIONS:
         mark = MARKS[activation]
         curve = part[part["activation"] == activation]
-        line = curve[curve["init"] == INITS[0]]
+        line = curve[curve["start"] == STARTS[0]]
         label = f"{mark.label}, theory"
         panel.plot(line["alpha"], line["risk"], color=mark.color, ls=mark.dashes, label=label)
         mark_statuses(panel, line["alpha"], line["risk"], line["status"])
-        for init, shift in zip(INITS, shifts[activation], strict=True):
-            rows = curve[curve["init"] == init]
+        for start, shift in zip(STARTS, shifts[activation], strict=True):
+            rows = curve[curve["start"] == start]
             panel.errorbar(
                 shift * rows["alpha"],
                 rows["simulated_risk"],
@@ -127,9 +127,9 @@ def _panel(panel: Axes, part: pd.DataFrame) -> None:
                 fmt=mark.marker,
                 color=mark.color,
                 markersize=5,
-                markerfacecolor=mark.color if init == "informed" else "white",
+                markerfacecolor=mark.color if start == "informed" else "white",
                 capsize=2,
-                label=f"{mark.label}, {init} start",
+                label=f"{mark.label}, {start} start",
             )
             where = (shift * rows["alpha"], rows["simulated_risk"], rows["simulated_status"])
             mark_statuses(panel, *where)

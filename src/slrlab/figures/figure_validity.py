@@ -73,16 +73,16 @@ def compute(profile: str = "quick", report: Report | None = None) -> pd.DataFram
     lines = [(panel, POINTS[profile], TOLERANCE[profile]) for panel in panels]
     found = parallel_map(_theory, lines, label="validity: theory", report=report)
     rows = [row for line in found for row in line]
-    for init in ("informed", "random"):
-        points = [(_setting(row), DIM[profile], SEEDS[profile], init) for row in rows]
-        label = f"validity: training, {init} start"
+    for start in ("informed", "random"):
+        points = [(_setting(row), DIM[profile], SEEDS[profile], start) for row in rows]
+        label = f"validity: training, {start} start"
         trained = simulated_rows(points, label=label, report=report)
         for row, simulated in zip(rows, trained, strict=True):
             row |= {"dim": DIM[profile], "seeds": SEEDS[profile]}
-            row[f"{init}_risk"] = simulated["simulated_risk"]
-            row[f"{init}_error"] = simulated["simulated_error"]
-            row[f"{init}_train_mse"] = simulated["simulated_train_mse"]
-            row[f"{init}_status"] = simulated["simulated_status"]
+            row[f"{start}_risk"] = simulated["simulated_risk"]
+            row[f"{start}_error"] = simulated["simulated_error"]
+            row[f"{start}_train_mse"] = simulated["simulated_train_mse"]
+            row[f"{start}_status"] = simulated["simulated_status"]
     return pd.DataFrame(rows)
 
 
@@ -156,22 +156,22 @@ def _risks(panel: Axes, part: pd.DataFrame) -> None:
         linewidth=0,
         label="between trace and Stein form",
     )
-    for init, shift, marker, face in (
+    for start, shift, marker, face in (
         ("informed", 0.94, "o", COLOR),
         ("random", 1.06, "s", "white"),
     ):
         panel.errorbar(
             shift * part["ridge_k"],
-            part[f"{init}_risk"],
-            yerr=part[f"{init}_error"],
+            part[f"{start}_risk"],
+            yerr=part[f"{start}_error"],
             fmt=marker,
             color=COLOR,
             markersize=5,
             markerfacecolor=face,
             capsize=2,
-            label=f"trained, {init} start, {size}",
+            label=f"trained, {start} start, {size}",
         )
-        where = (shift * part["ridge_k"], part[f"{init}_risk"], part[f"{init}_status"])
+        where = (shift * part["ridge_k"], part[f"{start}_risk"], part[f"{start}_status"])
         mark_statuses(panel, *where)
 
 

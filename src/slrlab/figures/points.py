@@ -45,13 +45,13 @@ def data_seed(setting: Setting) -> int:
 
 def simulated_row(point: Simulated) -> dict[str, Any]:
     """Return simulated test risk (from the trained order parameters) and overlaps, with errors."""
-    setting, dim, seeds, init = point
+    setting, dim, seeds, start = point
     found = simulate_erm(
         **setting.arguments,
         dim=dim,
         seeds=seeds,
         seed=data_seed(setting),
-        init=init,
+        start=start,
         test_samples=0,
         max_steps=1000,
     )

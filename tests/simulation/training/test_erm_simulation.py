@@ -105,17 +105,17 @@ def test_the_risk_of_known_vectors():
     assert one.value < 0.4
 
 
-@pytest.mark.parametrize("init", ["informed", "random"])
-def test_starts(init):
+@pytest.mark.parametrize("start", ["informed", "random"])
+def test_starts(start):
     teacher = erm.Teacher.draw(40)
-    begin = start_weights(init, teacher, make_activation("erf"), 0)
+    begin = start_weights(start, teacher, make_activation("erf"), 0)
     exact = FullOrderParameters(1, 0, 0, 1, 1, 0, 1)
     found = begin.overlaps(teacher)
-    if init == "informed":
+    if start == "informed":
         assert vars(found) == pytest.approx(vars(exact), abs=1e-10)
     else:
         assert 0.0 < found.q_kk < 0.05
-    assert run(init=init, seeds=2).init == init
+    assert run(start=start, seeds=2).start == start
 
 
 def test_softmax_has_no_bias_to_learn_but_a_sink_has():
@@ -157,7 +157,7 @@ def test_progress_is_reported():
         ({"ridge_v": math.nan}, ValueError, "ridge_v must be a finite number >= 0, got nan"),
         ({"seeds": 0}, ValueError, "seeds must be a whole number >= 1, got 0"),
         ({"seed": -1}, ValueError, "seed must be a whole number >= 0, got -1"),
-        ({"init": "warm"}, ValueError, "init must be one of informed, random, got warm"),
+        ({"start": "warm"}, ValueError, "start must be one of informed, random, got warm"),
         ({"test_samples": -1}, ValueError, "test_samples must be a whole number >= 0, got -1"),
         ({"teacher": "exact"}, ValueError, "teacher must be one of normalised, gaussian, got"),
         ({"dtype": "int8"}, ValueError, "dtype must be one of float32, float64, got int8"),

@@ -22,7 +22,7 @@ from slrlab._types import Report
 from slrlab.model.activations import Activation
 from slrlab.simulation.data.dataset import Dataset, Teacher
 from slrlab.simulation.descent.trajectory import RUNAWAY, Recorder, Trajectory, ran_away
-from slrlab.simulation.training.erm import INITS, start_weights, trainable
+from slrlab.simulation.training.erm import STARTS, start_weights, trainable
 from slrlab.simulation.training.objective import Objective, Weights
 
 
@@ -123,7 +123,7 @@ def ridges(ridge_k: float, ridge_v: float) -> tuple[float, float]:
 def begin(start: Weights | str, data: Dataset, activation: Activation, seed: int) -> Weights:
     """Return checked vectors to begin with, as float64 of their own."""
     if isinstance(start, str):
-        _checks.choice(start, "start", INITS)
+        _checks.choice(start, "start", STARTS)
         teacher = data.teacher
         if teacher is None and start == "informed":
             raise ValueError("start must be vectors or random without a teacher, got informed")

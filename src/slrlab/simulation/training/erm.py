@@ -34,7 +34,7 @@ from slrlab.simulation.training.optimiser import Trained, check_training, train
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-INITS = ("informed", "random")
+STARTS = ("informed", "random")
 SMALL = 0.1  # standard deviation of the entries of a random start
 
 
@@ -106,7 +106,7 @@ class ErmSimulation(Result):
     dim: int
     samples: int
     seeds: int
-    init: str
+    start: str
     setting: Setting
     runs: tuple[ErmRun, ...]
 
@@ -155,7 +155,7 @@ def simulate_erm(
     ridge_v: float,
     seeds: int = 4,
     seed: int = 0,
-    init: str = "informed",
+    start: str = "informed",
     test_samples: int = 20_000,
     teacher: str = "normalised",
     dtype: str = "float32",
@@ -179,7 +179,7 @@ def simulate_erm(
         Ridge penalties ``>= 0``.
     seeds, seed
         Number of trainings, each with its own teachers and data, and the first of their seeds.
-    init
+    start
         ``"informed"`` starts at the teachers, ``"random"`` at small random vectors.
     test_samples
         Fresh sequences that measure the risk of each training; 0 for none (the risk is nan).
@@ -214,7 +214,7 @@ def simulate_erm(
     chosen = trainable(activation)
     check_training(ridge_k, ridge_v, tolerance, max_steps)
     count = samples_of(alpha, dim)
-    _checks.choice(init, "init", INITS)
+    _checks.choice(start, "start", STARTS)
     tests = _checks.integer(test_samples, "test_samples", low=0)
     check_memory(task, dim, count, dtype)
     first, many = _checks.integer(seed, "seed", low=0), _checks.integer(seeds, "seeds")
@@ -231,7 +231,7 @@ def simulate_erm(
             chosen,
             ridge_k=ridge_k,
             ridge_v=ridge_v,
-            start=start_weights(init, data.teacher, chosen, own),
+            start=start_weights(start, data.teacher, chosen, own),
             tolerance=tolerance,
             max_steps=max_steps,
             watch=show,
@@ -241,7 +241,7 @@ def simulate_erm(
         risk = fresh_risk(task, chosen, trained.weights, drawn, samples=tests, seed=own)
         runs.append(_run(own, trained, drawn, risk, dim))
     setting = Setting(task, chosen, count / dim, float(ridge_k), float(ridge_v))
-    result = _average(runs, setting, dim, count, init)
+    result = _average(runs, setting, dim, count, start)
     return result.require() if strict else result
 
 
@@ -260,10 +260,10 @@ def trainable(activation: Activation | str) -> Activation:
     return make_activation(activation).without_idle_bias()
 
 
-def start_weights(init: str, teacher: Teacher, activation: Activation, seed: int) -> Weights:
+def start_weights(start: str, teacher: Teacher, activation: Activation, seed: int) -> Weights:
     """Return where training begins: at the teachers, or at small random vectors."""
     bias = activation.bias or 0.0
-    if init == "informed":
+    if start == "informed":
         return Weights(teacher.keys, teacher.values, bias)
     k, v = np.random.default_rng((seed, 1)).normal(scale=SMALL, size=(2, teacher.dim))
     return Weights(k, v, bias)
@@ -326,7 +326,7 @@ def _status(runs: Sequence[ErmRun]) -> Status:
 
 
 def _average(
-    runs: Sequence[ErmRun], setting: Setting, dim: int, samples: int, init: str
+    runs: Sequence[ErmRun], setting: Setting, dim: int, samples: int, start: str
 ) -> ErmSimulation:
     names = {"m_k": "m_kk", "m_v": "m_vv", "q_k": "q_kk", "q_v": "q_vv"}
     names |= {name: name for name in ("m_kv", "m_vk", "q_kv")}
@@ -345,7 +345,7 @@ def _average(
         dim=dim,
         samples=samples,
         seeds=len(runs),
-        init=init,
+        start=start,
         setting=setting,
         runs=tuple(runs),
     )
