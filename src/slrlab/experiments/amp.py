@@ -19,7 +19,7 @@ from slrlab.model.lengths import LengthLaw
 from slrlab.model.tasks import Task
 from slrlab.simulation.message_passing.amp import AmpSimulation, run_amp
 from slrlab.theory.bayes_optimal import AmpStateEvolution, amp_state_evolution
-from slrlab.theory.bayes_optimal.trajectory import SEEDS
+from slrlab.theory.bayes_optimal.selected import PATHS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -161,10 +161,10 @@ def compare_amp(
     Raises
     ------
     TypeError
-        If the task is neither spiked-SLR nor max-SLR.
+        If the task belongs to neither family.
     ValueError
-        If a number is out of range, the data would not fit into memory, a length is too long for
-        max-SLR, or the signal of spiked-SLR is infinite.
+        If a number is out of range, the task contradicts itself, the data would not fit into
+        memory, a length is too long for a selection task, or the signal of a tilted task is infinite.
 
     Examples
     --------
@@ -217,7 +217,7 @@ def _together(found: AmpSimulation, theory: AmpStateEvolution) -> AmpComparison:
         gap_q_v=_largest_gap(found.q_v, theory.q_v),
         gap_risk=_largest_gap(found.risk, theory.risk),
         theory_error=theory.error,
-        theory_freedom=len(SEEDS) - 1.0 if theory.status is Status.SAMPLED else math.inf,
+        theory_freedom=PATHS - 1.0 if theory.status is Status.SAMPLED else math.inf,
         seconds=found.seconds,
         alpha=found.alpha,
         dim=found.dim,

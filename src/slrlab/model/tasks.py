@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, TypeVar
 
@@ -29,6 +29,9 @@ from scipy import special
 from slrlab import _checks
 from slrlab._types import FloatArray
 from slrlab.model.lengths import LengthLaw, LengthLike
+
+_UNSURE = 1e-3  # error of the mass of a density ratio, which may have jumps
+_Entry = TypeVar("_Entry")
 
 
 @dataclass(frozen=True)
@@ -134,6 +137,29 @@ class TiltedTask(Task):
     def sample_relevant(self, rng: np.random.Generator, size: int) -> FloatArray:
         """Draw the key score of relevant tokens."""
 
+    def relevant_moments(self) -> tuple[float, float]:
+        """Return mean and mean square of the relevant score, by the trapezoid rule."""
+        x, density = self._relevant_density()
+        mass = density.sum()
+        return float(density @ x / mass), float(density @ x**2 / mass)
+
+    def _relevant_density(self) -> tuple[FloatArray, FloatArray]:
+        """Return nodes and the weights of the relevant token on them."""
+        x = np.linspace(*self.relevant_interval, 20001)
+        scale = (x[1] - x[0]) / math.sqrt(2.0 * math.pi)
+        return x, np.exp(self.log_ratio(x) - x**2 / 2.0) * scale
+
+    def check(self) -> None:
+        """Raise ValueError if the density ratio does not have mean 1."""
+        if math.isinf(self.signal):
+            return
+        mass = float(self._relevant_density()[1].sum())
+        if not abs(mass - 1.0) < _UNSURE:
+            raise ValueError(
+                f"log_ratio of {type(self).__name__} must give a ratio of mean 1 under N(0, 1) "
+                f"within relevant_interval, got mean {mass:.6g}"
+            )
+
     def log_posterior(self, scores: FloatArray) -> FloatArray:
         return self.log_ratio(scores)
 
@@ -168,6 +194,17 @@ class SelectionTask(Task):
     def hard(self) -> bool:
         """Whether the place is the argmax of the scores."""
         return math.isinf(self.signal)
+
+    def check(self) -> None:
+        """Raise ValueError if the weight is not finite or decreases with the score."""
+        if self.hard:
+            return
+        logs = self.log_weight(np.linspace(-9.0, 9.0, 1801))
+        if not (np.isfinite(logs).all() and (np.diff(logs) >= 0.0).all()):
+            raise ValueError(
+                f"log_weight of {type(self).__name__} must be finite and must not decrease with the "
+                "score"
+            )
 
     def log_posterior(self, scores: FloatArray) -> FloatArray:
         return self.log_weight(scores)
@@ -248,6 +285,28 @@ class MaxSLR(SelectionTask):
 
     def log_weight(self, scores: FloatArray) -> FloatArray:
         return self.signal * scores
+
+
+def check_task(task: Task) -> None:
+    """Refuse what is no task of either family, and a task that contradicts itself.
+
+    Raises
+    ------
+    TypeError
+        If the task belongs to neither family.
+    ValueError
+        If a density ratio does not have mean 1, or a weight decreases.
+    """
+    if not isinstance(task, TiltedTask | SelectionTask):
+        name = type(task).__name__ if isinstance(task, Task) else repr(task)
+        raise TypeError(f"task must be a TiltedTask or a SelectionTask, got {name}")
+    task.check()
+
+
+def lookup(task: Task, registry: Mapping[type[Task], _Entry]) -> _Entry:
+    """Return the entry of the task's own class; if there is none, that of its family."""
+    family = TiltedTask if isinstance(task, TiltedTask) else SelectionTask
+    return registry.get(type(task), registry[family])
 
 
 TASKS: dict[str, type[Task]] = {}

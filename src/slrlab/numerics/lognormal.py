@@ -3,7 +3,8 @@ r"""Averages ``E[Tʲ e^{−T}]`` of a log-normal ``T = e^{x + a·n}``, tabulated
 These are the one-token factors of every Laplace integral whose weights are exponentials of
 Gaussian scores. As functions of ``x`` their derivatives are again such averages,
 ``d/dx E[Tʲe^{−T}] = j·E[Tʲe^{−T}] − E[Tʲ⁺¹e^{−T}]``, so a table is read by Taylor's formula, with
-nothing fitted. This module knows no physics.
+nothing fitted. `LognormalTable.of_nodes` does the same for any other law of ``log T − x``, given on nodes.
+This module knows no physics.
 """
 
 # notation: docs/notation.md, "Laplace variables"
@@ -22,6 +23,7 @@ _NODE = 0.36  # step in log T of the average over n: error e^{−π²/0.36}, 1e-
 _EDGE = 8.6  # standard deviations kept of n
 _SLIM = 0.3  # width below which Gauss–Hermite nodes in n are few
 _HERMITE = np.polynomial.hermite_e.hermegauss(24)
+_BLOCK = 1 << 19  # entries of a table (x, node)
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,7 @@ class LognormalTable:
     start, step
         The grid of ``x``.
     coefficients
-        Taylor coefficients, of shape ``(3, order + 1, grid)``.
+        Taylor coefficients, of shape ``(3, order + 1, grid)``; a fourth row where a second law is given.
     """
 
     start: float
@@ -51,8 +53,25 @@ class LognormalTable:
             x, missing, powers = _wide_averages(width, low, high, resolution)
         return cls(float(x[0]), float(x[1] - x[0]), _taylor(missing, powers))
 
-    def __call__(self, x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the three averages at ``x``; outside the grid, those at its nearer end."""
+    @classmethod
+    def of_nodes(
+        cls, log_t: FloatArray, laws: FloatArray, low: float, high: float, resolution: float = 1.0
+    ) -> LognormalTable:
+        """Tabulate for ``T = e^{x + log_t}`` on nodes; ``laws`` has two rows of weights.
+
+        The three averages are over the first; a fourth is ``E[T² e^{−T}]`` over the second.
+        """
+        step = _STEP / resolution
+        x = np.arange(low, high + step, step, dtype=np.float64)
+        sums = np.empty((_ORDER + 3, x.size, len(laws)))
+        rows = max(1, _BLOCK // log_t.size)
+        for at in range(0, x.size, rows):
+            sums[:, at : at + rows] = _decays(x[at : at + rows, None] + log_t) @ laws.T
+        first, second = (_taylor(part[0], part[1:]) for part in np.moveaxis(sums, 2, 0))
+        return cls(low, step, np.concatenate([first, second[2:]]))
+
+    def __call__(self, x: FloatArray) -> tuple[FloatArray, ...]:
+        """Return the averages at ``x``; outside the grid, those at its nearer end."""
         place = (x - self.start) * (1.0 / self.step)
         place = np.clip(place, 0.0, self.coefficients.shape[2] - 1.0)
         index = np.rint(place).astype(np.intp)
@@ -64,7 +83,7 @@ class LognormalTable:
                 value *= offset
                 value += row.take(index)
             found.append(value)
-        return found[0], found[1], found[2]
+        return tuple(found)
 
 
 def _decays(log_t: FloatArray) -> FloatArray:

@@ -4,8 +4,8 @@ r"""Who wins a softmax whose scores are known up to Gaussian noise.
 ``π_ε = ∫dw f(w−ω_ε) Π_{m≠ε} F(w−ω_m)``: a race of independent tokens, ``F`` the law of
 ``χ + Gumbel/ν``, ``f = F'``. At infinite signal the Gumbel part is gone and ``F`` is a normal law:
 one formula serves every signal. Shifting all ``ω`` changes nothing, so the derivatives need only
-the meeting densities ``J_{εm} = ∫dw f_ε f_m Π F``, ``∂_m π_ε = −J_{εm}``. It is the place
-posterior of max-SLR; this module knows a signal and a variance only.
+the meeting densities ``J_{εm} = ∫dw f_ε f_m Π F``, ``∂_m π_ε = −J_{εm}``. It is the posterior of the
+location in max-SLR; this module knows a signal and a variance only.
 """
 
 from __future__ import annotations
@@ -68,8 +68,26 @@ class Race:
         density += place * (self.density[index] - density)
         return law, density
 
-    def posterior(self, fields: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return ``π`` and the meeting densities ``J`` for fields ``(samples, L)``."""
+    @property
+    def nodes(self) -> int:
+        """Nodes of the rule over ``w``."""
+        return self.offsets.size
+
+    def posterior(self, fields: FloatArray) -> FloatArray:
+        """Return ``π`` for fields ``(samples, L)``."""
+        return self._meetings(fields)[0]
+
+    def log_derivatives(self, fields: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return ``π`` and ``∂ log π_ε/∂ω_m``, an array ``(samples, ε, m)``."""
+        pi, meet = self._meetings(fields)
+        jacobian = -meet
+        index = np.arange(pi.shape[1])
+        jacobian[:, index, index] = 0.0
+        jacobian[:, index, index] = -jacobian.sum(axis=2)
+        return pi, np.asarray(jacobian / np.maximum(pi, _ROUGH)[:, :, None])
+
+    def _meetings(self, fields: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return ``π`` and the meeting densities ``J``."""
         ends = fields.max(axis=1)
         w = ends[:, None, None] - fields[:, :, None] + self.offsets
         law, hazard = self._read(w)
@@ -81,13 +99,3 @@ class Race:
         pi = step * weighted.sum(axis=2)
         meet = step * np.matmul(weighted, hazard.transpose(0, 2, 1))
         return pi / pi.sum(axis=1, keepdims=True), meet
-
-
-def log_derivatives(pi: FloatArray, meet: FloatArray) -> FloatArray:
-    """Return ``∂ log π_ε/∂ω_m`` as an array ``(samples, ε, m)``."""
-    count = pi.shape[1]
-    jacobian = -meet
-    index = np.arange(count)
-    jacobian[:, index, index] = 0.0
-    jacobian[:, index, index] = -jacobian.sum(axis=2)
-    return np.asarray(jacobian / np.maximum(pi, _ROUGH)[:, :, None])

@@ -1,7 +1,7 @@
 r"""Approximate message passing at given ``α = N/D``: draw data, iterate, test, for several seeds.
 
-The counterpart on real matrices of the Bayes-optimal state evolution. They share the model and, for
-max-SLR, the place posterior of `slrlab.numerics.race`, which has tests of its own.
+The counterpart on real matrices of the Bayes-optimal state evolution. They share the model and the
+one-token integrals of `slrlab.numerics` (`race`, `weighted_race`, `smoothed`), which have tests of their own.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from slrlab._plot import axes_of, draw_quantities
 from slrlab._result import Estimate, Result, Status, plain
 from slrlab._types import FloatArray, Report
 from slrlab.model.lengths import LengthLaw
-from slrlab.model.tasks import Task
+from slrlab.model.tasks import Task, check_task
 from slrlab.simulation.data.dataset import (
     Dataset,
     Teacher,
@@ -29,7 +29,7 @@ from slrlab.simulation.data.dataset import (
     fresh_batches,
 )
 from slrlab.simulation.message_passing.iteration import PRECISIONS, iterate
-from slrlab.simulation.message_passing.output_channel import PlaceModel
+from slrlab.simulation.message_passing.output_channel import LocationModel, location_model
 from slrlab.simulation.training.erm import samples_of
 
 if TYPE_CHECKING:
@@ -151,13 +151,13 @@ def run_amp(
 
     For each column (keys, values) ``ω = Xŵ/√D − V g_{t−1}``, ``g = ∂_ω log Z``,
     ``B = Xᵀg/√D + Mŵ``, ``ŵ = B/(1+V̂)``, ``V = 1/(1+V̂)``, from ``ŵ = 0``, with
-    ``M = −α⟨div g⟩`` and ``V̂ = M`` (keys of spiked-SLR: ``M + αν``). As ``D → ∞`` the overlaps
+    ``M = −α⟨div g⟩`` and ``V̂ = M`` (keys of tilted tasks: ``M + α(E χ*_ε² − 1)``). As ``D → ∞`` the overlaps
     follow the state evolution step by step; at finite ``D`` they fluctuate by ``O(1/√D)``.
 
     Parameters
     ----------
     task
-        A `SpikedSLR` with a finite signal, or a `MaxSLR`.
+        Any `TiltedTask` with a finite signal, or any `SelectionTask`.
     alpha, dim
         Sequences per dimension, and dimensions.
     seeds, seed
@@ -183,9 +183,10 @@ def run_amp(
     Raises
     ------
     TypeError
-        If the task is of another kind.
+        If the task belongs to neither family.
     ValueError
-        If a number is out of range, or the data would not fit into memory.
+        If a number is out of range, the task contradicts itself, or the data would not fit into
+        memory.
 
     Examples
     --------
@@ -194,7 +195,7 @@ def run_amp(
     >>> print(f"{found.q_v[-1]:.1f}", found.status)
     0.8 sampled
     """
-    PlaceModel.build(task, 1.0)  # refuses other tasks
+    check_task(task)
     count = samples_of(alpha, dim)
     many, first = _checks.integer(seeds, "seeds"), _checks.integer(seed, "seed", low=0)
     most = _checks.integer(steps, "steps")
@@ -264,22 +265,22 @@ def _risks(
     """Return the risk of ``Σ_ℓ p_ℓ(ω_χ) ω_zℓ`` after each iteration, all on the same fresh data."""
     if samples == 0 or not path:
         return [math.nan] * len(path)
-    places = [PlaceModel.build(task, float(point.gaps[0])) for point in path]
+    models = [location_model(task, float(point.gaps[0])) for point in path]
     vectors = np.concatenate([point.weights for point in path]).T / math.sqrt(teacher.dim)
     losses = np.zeros(len(path))
     for data in fresh_batches(task, teacher, samples=samples, seed=seed):
         scores = data.tokens @ vectors.astype(data.tokens.dtype)
-        for step, place in enumerate(places):
+        for step, model in enumerate(models):
             keys, values = scores[:, 2 * step : 2 * step + 2].astype(float).T
-            losses[step] += _squares(data, place, keys, values)
+            losses[step] += _squares(data, model, keys, values)
     return [float(loss) for loss in losses / samples]
 
 
-def _squares(data: Dataset, place: PlaceModel, keys: FloatArray, values: FloatArray) -> float:
+def _squares(data: Dataset, model: LocationModel, keys: FloatArray, values: FloatArray) -> float:
     """Return the sum of squared errors over a dataset."""
     total = 0.0
     for same, rows in data.by_length():
-        answers = np.einsum("nl,nl->n", place.posterior(keys[rows]), values[rows])
+        answers = np.einsum("nl,nl->n", model.posterior(keys[rows]), values[rows])
         total += float(((data.labels[same] - answers) ** 2).sum())
     return total
 

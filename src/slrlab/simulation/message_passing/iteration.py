@@ -6,7 +6,8 @@ With ``ŵ`` the estimate of a teacher (keys or values) and ``V`` its variance,
     B = Xᵀg/√D + Mŵ,         ŵ = B/(1 + V̂),   V = 1/(1 + V̂),
 
 from ``ŵ = 0``, ``V = 1``, ``g = 0``, where ``M = −α⟨div g⟩`` and ``V̂ = M``, but for the keys of
-spiked-SLR: there ``V̂ = M + αν`` (see `PlaceModel.tilt`). Each iteration reads the tokens twice.
+tilted tasks: there ``V̂ = M + α·tilt`` (see `LocationModel`; ``αν`` in spiked-SLR). Each iteration
+reads the tokens twice.
 
 Three forms of ``V̂`` have the same limit. ``divergence`` is ``V̂`` as it stands; ``norm`` is
 ``α⟨|g|²⟩``, its equal by the Nishimori identity. ``ratio``, the default, is ``norm``, but divides
@@ -36,7 +37,7 @@ import numpy as np
 from slrlab._types import FloatArray
 from slrlab.model.tasks import Task
 from slrlab.simulation.data.dataset import Dataset, Tables
-from slrlab.simulation.message_passing.output_channel import PlaceModel
+from slrlab.simulation.message_passing.output_channel import LocationModel, location_model
 from slrlab.simulation.training.objective import chunks_of
 
 PRECISIONS = ("ratio", "norm", "divergence")
@@ -100,10 +101,10 @@ def _step(
     fields = project(data.tokens, k, v, chunks) - state.gaps[:, None] * state.push
     # without noise V_v falls for ever, but the residuals stop at the rounding of the tokens
     floor = (_ROUNDING * float(np.finfo(kind).eps)) ** 2
-    spread = float(state.gaps[1]) + max(task.noise**2, floor)
-    place = PlaceModel.build(task, float(state.gaps[0]), divergence=precision == "divergence")
-    push, hats = _respond(data, tables, fields, place, spread, precision)
-    memory = hats - [place.tilt * data.samples / data.dim, 0.0]
+    variance = float(state.gaps[1]) + max(task.noise**2, floor)
+    model = location_model(task, float(state.gaps[0]), divergence=precision == "divergence")
+    push, hats = _respond(data, tables, fields, model, variance, precision)
+    memory = hats - [model.tilt * data.samples / data.dim, 0.0]
     pulled = combine(data.tokens, push[0].astype(kind), push[1].astype(kind), chunks) / root
     gaps = 1.0 / (1.0 + hats)
     weights = gaps[:, None] * (pulled + memory[:, None] * state.weights)
@@ -118,24 +119,24 @@ def _respond(
     data: Dataset,
     tables: Tables,
     fields: FloatArray,
-    place: PlaceModel,
-    spread: float,
+    model: LocationModel,
+    variance: float,
     precision: str,
 ) -> tuple[FloatArray, FloatArray]:
     """Return ``g`` of every token and ``V̂``, both as rows for keys and values."""
     push, offset = np.empty_like(fields), 0.0
-    for last in (False, True) if place.tilt > 0.0 else (True,):
+    for last in (False, True) if model.shifted else (True,):
         bend, misfit = np.zeros((2, 2)), 0.0
         for same, rows in tables:
             keys, values = fields[0][rows], fields[1][rows] + offset
-            found = place.respond(keys, values, data.labels[same], spread)
-            push[0][rows], push[1][rows] = found.key, found.value
-            bend += found.bend
-            misfit += found.misfit
+            labels = model.respond(keys, values, data.labels[same], variance)
+            push[0][rows], push[1][rows] = labels.key, labels.value
+            bend += labels.bend
+            misfit += labels.misfit
         if not last:
-            offset = spread * float(push[1].sum()) / data.samples  # the mean residual
+            offset = variance * float(push[1].sum()) / data.samples  # the mean residual
     if precision == "divergence":
-        sums = np.diagonal(bend) + np.array([place.tilt * data.samples, 0.0])
+        sums = np.diagonal(bend) + np.array([model.tilt * data.samples, 0.0])
     else:
         sums = (push**2).sum(axis=1)
     if precision == "ratio":

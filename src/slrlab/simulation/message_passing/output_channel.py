@@ -4,8 +4,8 @@ Scores are known as ``χ ~ N(ω_χ, V_k)``, ``z ~ N(ω_z, V_v)``. A label then h
 
     Z = Σ_ε w_ε(ω_χ) N(y; ω_zε, s²),      s² = V_v + Δ²,
 
-with ``w_ε = e^{√ν ω_ε}`` up to a constant (spiked-SLR) or ``w_ε = E softmax(νχ)_ε`` (max-SLR).
-``g = ∂_ω log Z`` moves the estimates, ``−div g`` tells how sharply. Tables are of shape
+with ``w_ε = E r(χ_ε)`` (tilted tasks; ``e^{√ν ω_ε}`` up to a constant in spiked-SLR) or ``w_ε = E[w(χ_ε)/Σw(χ)]``
+(selection tasks). ``g = ∂_ω log Z`` moves the estimates, ``−div g`` tells how sharply. Tables are of shape
 ``(sequences, L)``: one length at a time. This module must not know about tokens or iterations.
 """
 
@@ -13,16 +13,24 @@ with ``w_ε = e^{√ν ω_ε}`` up to a constant (spiked-SLR) or ``w_ε = E soft
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from slrlab._types import FloatArray
-from slrlab.model.tasks import MaxSLR, SpikedSLR, Task
-from slrlab.numerics.race import Race, log_derivatives
+from slrlab.model.tasks import MaxSLR, SelectionTask, SpikedSLR, Task, TiltedTask, lookup
+from slrlab.numerics.race import Race
+from slrlab.numerics.smoothed import smoothed
+from slrlab.numerics.weighted_race import AnyRace, WeightedRace
 
 _CHUNK = 1 << 20  # entries of one (sequence, token, node) block of the race
 _NUDGE = 0.02  # relative change of V_k in the difference quotient of the heat equation
+_KNOT = 0.05  # step of the splines of log R, in units of its smoothness
+_CENTRED = 1e-9  # mean of the relevant score that counts as zero
 _ROUGH = 1e-300
 
 
@@ -49,10 +57,10 @@ class Response:
 
 
 @dataclass(frozen=True)
-class _Weights:
+class Weights:
     """``w_ε`` at given fields: logarithm, its gradient, and the Laplacian ``Δw_ε/w_ε``.
 
-    A gradient that is one number is that number times the identity.
+    The gradient is a matrix for each sequence; one with fewer axes is the diagonal of that matrix.
     """
 
     log: FloatArray
@@ -61,86 +69,61 @@ class _Weights:
 
     def pull(self, p: FloatArray) -> FloatArray:
         """Return ``g_χ = Σ_ε P_ε ∂ log w_ε``."""
-        if isinstance(self.slope, float):
+        if np.ndim(self.slope) < 3:
             return self.slope * p
         return np.asarray(np.einsum("ne,nem->nm", p, self.slope))
 
     @property
     def own_slope(self) -> FloatArray | float:
         """``∂ log w_ε/∂ω_ε``."""
-        if isinstance(self.slope, float):
+        if np.ndim(self.slope) < 3:
             return self.slope
         return np.asarray(np.einsum("nee->ne", self.slope))
 
 
-@dataclass(frozen=True)
-class PlaceModel:
-    r"""The weights ``w_ε(ω_χ)`` of one task at one variance ``V_k`` of the key scores.
+@dataclass(frozen=True, kw_only=True)
+class LocationModel(ABC):
+    """The weights ``w_ε(ω_χ)`` of one task at the variance ``gap = V_k`` of the key scores.
 
     Attributes
     ----------
-    scale
-        The weights are ``e^{scale·ω}`` where there is no race.
     gap
         ``V_k``.
-    race, beside
-        The race of max-SLR, and those at ``V_k`` changed by a factor ``1 ± _NUDGE``, which give the
-        Laplacian through the heat equation ``∂_V w = ½Δw``; None if it is not needed.
+    tilt
+        What a sequence adds to the precision of the keys beyond ``−div g_χ``: ``E χ*_ε² − 1`` in a tilted
+        task. There the likelihood of the tokens is ``r(χ_ε)`` divided by its mean over ``χ ~ N(0, |k|²/D)``. That
+        mean is 1 at the teacher, but as a function of ``k`` it is a precision; ``ν`` in spiked-SLR, where
+        the precision of the keys would else be ``−ν(1 − ΣP²)``, which is negative.
+    shifted
+        Whether the relevant tokens have a mean.
     """
 
-    scale: float
     gap: float
-    race: Race | None = None
-    beside: tuple[Race, Race] | None = None
+    tilt: float = 0.0
+    shifted: bool = False
 
-    @classmethod
-    def build(cls, task: Task, gap: float, *, divergence: bool = False) -> PlaceModel:
-        """Return the model of a task at variance ``gap``.
-
-        Raises
-        ------
-        TypeError
-            If the task is neither spiked-SLR nor max-SLR.
-        """
-        if isinstance(task, SpikedSLR):
-            return cls(math.sqrt(task.signal), gap)
-        if not isinstance(task, MaxSLR):
-            name = type(task).__name__ if isinstance(task, Task) else repr(task)
-            raise TypeError(f"task must be a SpikedSLR or a MaxSLR, got {name}")
-        if task.signal == 0.0 or task.length.longest == 1:
-            return cls(0.0, gap)
-        race = Race.build(task.signal, gap)
-        if not divergence:
-            return cls(0.0, gap, race)
-        low, high = (Race.build(task.signal, gap * (1.0 + step)) for step in (-_NUDGE, _NUDGE))
-        return cls(0.0, gap, race, (low, high))
-
-    @property
-    def tilt(self) -> float:
-        """What a sequence adds to the precision of the keys beyond ``−div g_χ``.
-
-        In spiked-SLR the likelihood of the tokens is ``e^{√νχ_ε − ν|k|²/2D}``. The last term is
-        ``ν/2`` at the teacher, but as a function of ``k`` it is a precision ``ν`` a sequence;
-        without it, that of the keys would be ``−ν(1 − ΣP²)``, which is negative.
-        """
-        return self.scale**2
+    @abstractmethod
+    def weights(self, fields: FloatArray) -> Weights:
+        """Return ``w`` at fields ``ω_χ``."""
 
     def posterior(self, fields: FloatArray) -> FloatArray:
-        """Return the posterior of the place given ``ω_χ`` alone, along the last axis."""
-        if self.race is None:
-            weights = np.exp(self.scale * (fields - fields.max(axis=1, keepdims=True)))
-            return np.asarray(weights / weights.sum(axis=1, keepdims=True))
-        rows = self._rows(fields)
-        return np.concatenate([self.race.posterior(part)[0] for part in rows])
+        """Return the posterior of the location given ``ω_χ`` alone, along the last axis."""
+        logs = self.weights(fields).log
+        weights = np.exp(logs - logs.max(axis=1, keepdims=True))
+        return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+    def blocks(self, fields: FloatArray) -> list[FloatArray]:
+        """Cut a table into pieces small enough for `weights`."""
+        return [fields]
 
     def respond(
-        self, keys: FloatArray, values: FloatArray, labels: FloatArray, spread: float
+        self, keys: FloatArray, values: FloatArray, labels: FloatArray, variance: float
     ) -> Response:
-        """Return the output functions at fields ``ω_χ, ω_z`` and ``s² = spread > 0``."""
+        """Return the output functions at fields ``ω_χ, ω_z`` and ``s² = variance > 0``."""
         parts, at = [], 0
-        for rows in self._rows(keys):
+        for rows in self.blocks(keys):
             here = slice(at, at + len(rows))
-            parts.append(_respond(self._weights(rows), values[here], labels[here], spread))
+            parts.append(_respond(self.weights(rows), values[here], labels[here], variance))
             at += len(rows)
         if len(parts) == 1:
             return parts[0]
@@ -150,27 +133,129 @@ class PlaceModel:
         bend = np.sum([part.bend for part in parts], axis=0)
         return Response(key, value, bend, sum(part.misfit for part in parts))
 
-    def _rows(self, fields: FloatArray) -> list[FloatArray]:
-        """Cut a table so that the blocks of a race stay small."""
-        if self.race is None:
-            return [fields]
-        rows = max(1, _CHUNK // (fields.shape[1] * self.race.offsets.size))
+
+@dataclass(frozen=True, kw_only=True)
+class ExponentialModel(LocationModel):
+    """Weights ``e^{scale·ω}``."""
+
+    scale: float
+
+    def weights(self, fields: FloatArray) -> Weights:
+        return Weights(self.scale * fields, self.scale, self.scale**2)
+
+    def posterior(self, fields: FloatArray) -> FloatArray:
+        weights = np.exp(self.scale * (fields - fields.max(axis=1, keepdims=True)))
+        return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TiltedModel(LocationModel):
+    """Weights ``R(ω) = E r(χ)`` of any tilted task, as splines over the range of the fields."""
+
+    task: TiltedTask
+
+    def weights(self, fields: FloatArray) -> Weights:
+        from scipy.interpolate import CubicSpline
+
+        step = _KNOT * max(math.sqrt(self.gap), 1.0 / self.task.steepness)
+        knots = np.arange(fields.min() - step, fields.max() + 3.0 * step, step)
+        ratio = smoothed(
+            self.task.log_ratio,
+            knots,
+            self.gap,
+            interval=self.task.relevant_interval,
+            steepness=self.task.steepness,
+        )
+        columns = np.stack([ratio.log, ratio.slope, ratio.curvature], axis=1)
+        return Weights(*np.moveaxis(CubicSpline(knots, columns)(fields), -1, 0))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RaceModel(LocationModel):
+    """Weights ``π_ε`` of a selection task.
+
+    Attributes
+    ----------
+    race, beside
+        The race at ``V_k``, and those at ``V_k`` changed by a factor ``1 ± _NUDGE``, which give the Laplacian
+        through the heat equation ``∂_V w = ½Δw``; empty if it is not needed.
+    """
+
+    race: AnyRace
+    beside: tuple[AnyRace, ...] = ()
+
+    def weights(self, fields: FloatArray) -> Weights:
+        if fields.shape[1] == 1:
+            return Weights(0.0 * fields, 0.0, 0.0)
+        pi, slope = self.race.log_derivatives(fields)
+        laplacian: FloatArray | float = 0.0
+        if self.beside:
+            low, high = (race.posterior(fields) for race in self.beside)
+            laplacian = (high - low) / (_NUDGE * self.gap * np.maximum(pi, _ROUGH))
+        return Weights(np.log(np.maximum(pi, _ROUGH)), slope, laplacian)
+
+    def posterior(self, fields: FloatArray) -> FloatArray:
+        return np.concatenate([self.race.posterior(part) for part in self.blocks(fields)])
+
+    def blocks(self, fields: FloatArray) -> list[FloatArray]:
+        rows = max(1, _CHUNK // (fields.shape[1] * self.race.nodes))
         return [fields[at : at + rows] for at in range(0, len(fields), rows)]
 
-    def _weights(self, fields: FloatArray) -> _Weights:
-        if self.race is None or fields.shape[1] == 1:
-            return _Weights(self.scale * fields, self.scale, self.scale**2)
-        pi, meet = self.race.posterior(fields)
-        laplacian: FloatArray | float = 0.0
-        if self.beside is not None:
-            low, high = (race.posterior(fields)[0] for race in self.beside)
-            laplacian = (high - low) / (_NUDGE * self.gap * np.maximum(pi, _ROUGH))
-        return _Weights(np.log(np.maximum(pi, _ROUGH)), log_derivatives(pi, meet), laplacian)
+    @classmethod
+    def build(cls, race: Callable[[float], AnyRace], gap: float, divergence: bool) -> RaceModel:
+        """Return the model of a race given as a function of ``V_k``."""
+        steps = (-_NUDGE, _NUDGE) if divergence else ()
+        return cls(
+            gap=gap, race=race(gap), beside=tuple(race(gap * (1.0 + step)) for step in steps)
+        )
 
 
-def _respond(weights: _Weights, values: FloatArray, labels: FloatArray, spread: float) -> Response:
-    """Return ``g`` and ``−div g`` from the weights of the places."""
-    s = math.sqrt(spread)
+def _spiked(task: SpikedSLR, gap: float, divergence: bool) -> LocationModel:
+    scale = math.sqrt(task.signal)
+    return ExponentialModel(gap=gap, tilt=scale**2, shifted=scale > 0.0, scale=scale)
+
+
+def _max(task: MaxSLR, gap: float, divergence: bool) -> LocationModel:
+    if task.signal == 0.0 or task.length.longest == 1:
+        return ExponentialModel(gap=gap, scale=0.0)
+    return RaceModel.build(partial(Race.build, task.signal), gap, divergence)
+
+
+def _tilted(task: TiltedTask, gap: float, divergence: bool) -> LocationModel:
+    mean, square = task.relevant_moments()
+    return TiltedModel(gap=gap, tilt=square - 1.0, shifted=abs(mean) > _CENTRED, task=task)
+
+
+def _selected(task: SelectionTask, gap: float, divergence: bool) -> LocationModel:
+    if task.hard:
+        return RaceModel.build(partial(Race.build, math.inf), gap, divergence)
+    race = partial(WeightedRace.build, task.log_weight, task.steepness)
+    return RaceModel.build(race, gap, divergence)
+
+
+MODELS: dict[type[Task], Callable[[Any, float, bool], LocationModel]] = {
+    SpikedSLR: _spiked,
+    MaxSLR: _max,
+    TiltedTask: _tilted,
+    SelectionTask: _selected,
+}
+"""How the weights of each task are computed; a task that is not listed has those of its family."""
+
+
+def location_model(task: Task, gap: float, *, divergence: bool = False) -> LocationModel:
+    """Return the weights of a task at variance ``gap``, with or without their Laplacian.
+
+    Raises
+    ------
+    TypeError
+        If the task belongs to neither family.
+    """
+    return lookup(task, MODELS)(task, gap, divergence)
+
+
+def _respond(weights: Weights, values: FloatArray, labels: FloatArray, variance: float) -> Response:
+    """Return ``g`` and ``−div g`` from the weights of the locations."""
+    s = math.sqrt(variance)
     r = (labels[:, None] - values) / s
     logs = weights.log - r**2 / 2.0
     p = np.exp(logs - logs.max(axis=1, keepdims=True))
@@ -178,7 +263,7 @@ def _respond(weights: _Weights, values: FloatArray, labels: FloatArray, spread: 
     key, value = weights.pull(p), p * r / s
     # ∂²Z/Z = Σ P_ε Δw_ε/w_ε, and div g = ∂²Z/Z − |g|²
     keys = (key**2).sum() - (p * weights.laplacian).sum()
-    values = (len(p) - (p * (1.0 - p) * r**2).sum()) / spread
+    values = (len(p) - (p * (1.0 - p) * r**2).sum()) / variance
     both = (value * (key - weights.own_slope)).sum()
     bend = np.array([[keys, both], [both, values]])
     return Response(key, value, bend, float((p * r**2).sum()))

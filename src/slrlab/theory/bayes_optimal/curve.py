@@ -24,6 +24,7 @@ from slrlab.theory.bayes_optimal.overlaps import (
 
 _STRIDES = ((3.0, 0.4), (8.0, 1.0), (math.inf, 2.0))  # of a walk in log q̂_v, up to each end
 FAR = 20.0  # log q̂_v at which the noiseless curve has settled on α = 1 + C√(1−q_v)
+_KEYS = (-12.0, 12.0)  # log q̂_k of blind keys that are neither zero nor known
 
 
 class Channel(Protocol):
@@ -33,6 +34,16 @@ class Channel(Protocol):
     def task(self) -> Task: ...
 
     @property
+    def sampled(self) -> bool:
+        """Whether the moments are averages over a sample."""
+        ...
+
+    @property
+    def blind(self) -> bool:
+        """Whether the keys cannot leave ``q_k = 0`` by themselves: ``M_k = 0`` there."""
+        ...
+
+    @property
     def accuracy(self) -> float:
         """How closely, in ``log q̂``, it is worth solving for its fixed points."""
         ...
@@ -40,7 +51,7 @@ class Channel(Protocol):
     def moments(self, overlaps: Overlaps) -> ChannelMoments: ...
 
     def confusion(self, overlaps: Overlaps) -> float:
-        """Return ``1 − E Σ p_ℓ²``, ``p`` the posterior of the place given ``ω_χ`` alone."""
+        """Return ``1 − E Σ p_ℓ²``, ``p`` the posterior of the location given ``ω_χ`` alone."""
         ...
 
     def scatter(self, overlaps: Overlaps) -> Scatter | None:
@@ -84,9 +95,13 @@ class CurvePoint:
 
 @dataclass
 class Curve:
-    """The curve of fixed points of one channel; points already computed guide the next."""
+    """The curve of fixed points of one channel; points already computed guide the next.
+
+    A blind channel has two: one with ``q_k = 0`` (``without_keys``), and one with the largest ``q_k``.
+    """
 
     channel: Channel
+    without_keys: bool = False
     steps: int = 0
     settled: bool = True
     last_key: float = 0.0
@@ -116,6 +131,11 @@ class Curve:
         self, value: float, scale: Callable[[ChannelMoments, Overlaps], float]
     ) -> CurvePoint:
         """Solve ``q̂_k = α·M_k`` at given ``q̂_v``, by secants in ``log q̂_k``."""
+        if self.without_keys:
+            hats = HattedOverlaps(0.0, value)
+            return CurvePoint(hats, *self._evaluate(hats, scale))
+        if self.channel.blind:
+            return self._solve_blind(value, scale)
         key, before = self.last_key, None
         for _ in range(60):
             hats = HattedOverlaps(math.exp(key), value)
@@ -135,6 +155,35 @@ class Curve:
             self.settled = False
         self.last_key = key
         return CurvePoint(hats, found, alpha)
+
+    def _solve_blind(
+        self, value: float, scale: Callable[[ChannelMoments, Overlaps], float]
+    ) -> CurvePoint:
+        """Solve for the largest ``q̂_k``, by bisection: near ``q̂_k = 0`` the secants are flat."""
+        from scipy import optimize
+
+        points: dict[float, CurvePoint] = {}
+
+        def gap(key: float) -> float:
+            hats = HattedOverlaps(math.exp(key), value)
+            points[key] = CurvePoint(hats, *self._evaluate(hats, scale))
+            return math.log(max(points[key].alpha * points[key].moments.key, 1e-300)) - key
+
+        high = min(self.last_key + 1.0, _KEYS[1])
+        while high < _KEYS[1] and gap(high) > 0.0:
+            high = min(high + 3.0, _KEYS[1])
+        low = high - 2.0
+        while low > _KEYS[0] and gap(low) < 0.0:
+            low, high = low - 2.0, low
+        if low <= _KEYS[0]:
+            self.last_key = 0.0
+            hats = HattedOverlaps(0.0, value)
+            return CurvePoint(hats, *self._evaluate(hats, scale))
+        root = optimize.brentq(gap, low, high, xtol=self.channel.accuracy)
+        self.last_key = float(root)
+        if self.last_key not in points:
+            gap(self.last_key)
+        return points[self.last_key]
 
     def _evaluate(
         self, hats: HattedOverlaps, scale: Callable[[ChannelMoments, Overlaps], float]
@@ -188,8 +237,28 @@ def stable_points(curve: Curve, alpha: float) -> list[CurvePoint]:
     """Return every stable fixed point at ``alpha``, from the least informed to the most.
 
     The first is where the iteration from ``q = 0`` ends, because the map is monotone; the last
-    is where the iteration from ``q = 1`` ends.
+    is where the iteration from ``q = 1`` ends. Blind keys start an infinitesimal step from zero.
     """
+    if not curve.channel.blind:
+        return _points_along(curve, alpha)
+    flat = Curve(curve.channel, without_keys=True)
+    at_zero = _points_along(flat, alpha)
+    out = [point for point in at_zero if not _keys_grow(flat, point)]
+    out += [point for point in _points_along(curve, alpha) if point.hats.k > 0.0]
+    curve.steps += flat.steps
+    return out or at_zero
+
+
+def _keys_grow(curve: Curve, point: CurvePoint) -> bool:
+    """Return whether a small ``q̂_k`` grows under the iteration ``q̂_k -> α·M_k``."""
+    small = math.exp(_KEYS[0])
+    curve.steps += 1
+    moments = curve.channel.moments(HattedOverlaps(small, point.hats.v).overlaps())
+    return point.alpha * moments.key > small
+
+
+def _points_along(curve: Curve, alpha: float) -> list[CurvePoint]:
+    """Return the fixed points of this ``alpha`` where ``α`` grows along the curve."""
     noise = curve.channel.task.noise
     end = furthest(alpha, noise)
     start = min(_first_value(curve, alpha), end)
@@ -203,7 +272,7 @@ def stable_points(curve: Curve, alpha: float) -> list[CurvePoint]:
     ]
     if noise == 0.0 and (alpha > 1.0 or (alpha == 1.0 and not found)):
         found.append(curve.perfect(alpha))
-    return found or path[-1:]  # the bound itself, where the place is known up to rounding
+    return found or path[-1:]  # the bound itself, where the location is known up to rounding
 
 
 def furthest(alpha: float, noise: float) -> float:

@@ -15,10 +15,11 @@ from typing import ClassVar
 from slrlab import _checks
 from slrlab._result import Result, Status
 from slrlab.model.lengths import LengthLaw
-from slrlab.model.tasks import MaxSLR, SpikedSLR, Task
+from slrlab.model.tasks import Task
+from slrlab.theory.bayes_optimal.channels import channel_class
 from slrlab.theory.bayes_optimal.curve import Curve, stable_points
 from slrlab.theory.bayes_optimal.overlaps import HattedOverlaps
-from slrlab.theory.bayes_optimal.refine import Branch, channels, refine
+from slrlab.theory.bayes_optimal.refine import Branch, refine
 
 
 @dataclass(frozen=True)
@@ -38,8 +39,8 @@ class BayesOptimal(Result):
     hard
         Whether the two differ.
     error
-        Error of the risks, the larger of the two: a difference of grids for spiked-SLR, a
-        standard error for max-SLR (status ``sampled``).
+        Error of the risks, the larger of the two: a difference of grids for tilted tasks, a
+        standard error for selection tasks (status ``sampled``).
     steps
         Evaluations of the channel.
     """
@@ -77,13 +78,14 @@ def bayes_optimal(
     r"""Return the Bayes-optimal risk at ``alpha = N/D`` and the risk that AMP reaches.
 
     The fixed points of ``q̂_a = α E|g_a|²``, ``q_a = q̂_a/(1+q̂_a)`` are all found; the risk is
-    ``1 + Δ² − q_v E Σ p_ℓ(ω_χ)²``. Spiked-SLR is computed by quadrature for any length law, max-SLR
-    by randomised quasi-Monte Carlo for lengths up to 64.
+    ``1 + Δ² − q_v E Σ p_ℓ(ω_χ)²``. Tilted tasks are computed by quadrature for any length law, selection
+    tasks by randomised quasi-Monte Carlo for lengths up to 64. Where the relevant score has mean
+    zero, ``q_k = 0`` is a fixed point; AMP is taken to start an infinitesimal step away from it.
 
     Parameters
     ----------
     task
-        A `SpikedSLR` or a `MaxSLR`.
+        Any `TiltedTask` or `SelectionTask`.
     alpha
         Samples per dimension, ``> 0``.
     tolerance
@@ -94,9 +96,10 @@ def bayes_optimal(
     Raises
     ------
     TypeError
-        If the task is of another kind.
+        If the task belongs to neither family.
     ValueError
-        If ``alpha`` is not a finite number ``> 0``, or a length is too long for max-SLR.
+        If ``alpha`` is not a finite number ``> 0``, the task contradicts itself, or a length is too
+        long for a selection task.
 
     Examples
     --------
@@ -105,41 +108,28 @@ def bayes_optimal(
     >>> print(f"{result.risk_it:.6f} {result.risk_amp:.6f} {result.hard}")
     0.427498 0.631409 True
     """
-    samples = _checks.positive(alpha, "alpha")
-    accuracy = _checks.positive(tolerance, "tolerance")
-    if place_is_known(task):
-        return _known_place(task, samples)
-    coarse, fine = channels(task)
+    alpha = _checks.positive(alpha, "alpha")
+    tolerance = _checks.positive(tolerance, "tolerance")
+    channels = channel_class(task)
+    key = channels.known_key(task)
+    if key is not None:
+        return _known_location(task, key, alpha)
+    coarse, fine = channels.for_fixed_points(task)
     curve = Curve(coarse)
-    found = [refine(coarse, fine, start, samples) for start in stable_points(curve, samples)]
-    amp, best = found[0], max(found, key=lambda branch: branch.point.free_entropy)
-    steps = curve.steps + sum(branch.steps for branch in found)
-    result = _result(task, samples, amp, best, _status(task, amp, best, accuracy), steps)
+    branches = [refine(coarse, fine, start, alpha) for start in stable_points(curve, alpha)]
+    amp, best = branches[0], max(branches, key=lambda branch: branch.point.free_entropy)
+    steps = curve.steps + sum(branch.steps for branch in branches)
+    status = _status(channels.sampled, amp, best, tolerance)
+    result = _result(task, alpha, amp, best, status, steps)
     return result.require() if strict else result
 
 
-def place_is_known(task: Task) -> bool:
-    """Return whether the task is plain linear regression: one token, or one that stands out.
-
-    Raises
-    ------
-    TypeError
-        If the task is neither spiked-SLR nor max-SLR.
-    """
-    if not isinstance(task, SpikedSLR | MaxSLR):
-        raise TypeError(
-            "task must be a SpikedSLR or a MaxSLR, "
-            f"got {type(task).__name__ if isinstance(task, Task) else repr(task)}"
-        )
-    return task.length.longest == 1 or (isinstance(task, SpikedSLR) and math.isinf(task.signal))
-
-
-def _status(task: Task, amp: Branch, best: Branch, tolerance: float) -> Status:
+def _status(sampled: bool, amp: Branch, best: Branch, tolerance: float) -> Status:
     if not (math.isfinite(amp.risk) and math.isfinite(best.risk)):
         return Status.FAILED
     if not (amp.settled and best.settled):
         return Status.INACCURATE
-    if isinstance(task, MaxSLR):
+    if sampled:
         return Status.SAMPLED
     close = all(branch.error <= tolerance * branch.risk for branch in (amp, best))
     return Status.CONVERGED if close else Status.INACCURATE
@@ -170,9 +160,8 @@ def _result(
     )
 
 
-def _known_place(task: Task, alpha: float) -> BayesOptimal:
+def _known_location(task: Task, key: float, alpha: float) -> BayesOptimal:
     """Return the exact result of linear regression, ``q_v = α/(α + 1 − q_v + Δ²)``."""
-    key = task.signal if isinstance(task, SpikedSLR) else 0.0
     # V = 1 − q_v solves V² + (Δ²+α−1)V − Δ² = 0; the form without cancellation
     b = task.noise**2 + alpha - 1.0
     root = math.hypot(b, 2.0 * task.noise)

@@ -13,14 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from slrlab._types import FloatArray
-from slrlab.model.tasks import MaxSLR, SpikedSLR, Task
 from slrlab.theory.bayes_optimal.curve import Channel, CurvePoint
 from slrlab.theory.bayes_optimal.overlaps import ChannelMoments, HattedOverlaps
-from slrlab.theory.bayes_optimal.selected import MaxChannel
-from slrlab.theory.bayes_optimal.spiked import SpikedChannel
 
-_LEVELS = (1.0, 1.35)
-_SIZES = (10, 14)  # log2 of the samples in each scramble
 _NUDGE = 1e-3  # of the difference quotients, in log q̂
 
 
@@ -45,22 +40,6 @@ class Branch:
     error: float
     settled: bool
     steps: int
-
-
-def channels(task: Task) -> tuple[Channel, Channel]:
-    """Return a coarse and a fine channel of the task.
-
-    Raises
-    ------
-    TypeError
-        If the task is neither spiked-SLR nor max-SLR.
-    """
-    if isinstance(task, SpikedSLR):
-        # the walk need not be accurate: Newton's method ends on both grids
-        return SpikedChannel(task, _LEVELS[0], accuracy=1e-6), SpikedChannel(task, _LEVELS[1])
-    if isinstance(task, MaxSLR):
-        return MaxChannel(task, _SIZES[0]), MaxChannel(task, _SIZES[1])
-    raise TypeError(f"task must be a SpikedSLR or a MaxSLR, got {type(task).__name__}")
 
 
 def refine(coarse: Channel, fine: Channel, start: CurvePoint, alpha: float) -> Branch:
@@ -115,12 +94,12 @@ def _moved(hats: HattedOverlaps, free: list[str], logs: FloatArray) -> HattedOve
 
 
 def _log_hats(
-    channel: Channel, hats: HattedOverlaps, found: ChannelMoments, alpha: float
+    channel: Channel, hats: HattedOverlaps, moments: ChannelMoments, alpha: float
 ) -> dict[str, float]:
     """Return ``log(α·M)`` of the keys and of the values."""
-    spread = hats.overlaps().gap_v + channel.task.noise**2
-    key = math.log(alpha * found.key) if found.key > 0.0 else -math.inf
-    value = math.log(alpha * found.value / spread) if spread > 0.0 else math.inf
+    variance = hats.overlaps().gap_v + channel.task.noise**2
+    key = math.log(alpha * moments.key) if moments.key > 0.0 else -math.inf
+    value = math.log(alpha * moments.value / variance) if variance > 0.0 else math.inf
     return {"k": key, "v": value}
 
 

@@ -1,8 +1,8 @@
-r"""The output channel of max-SLR at given overlaps, by randomised quasi-Monte Carlo.
+r"""The output channel of selection tasks at given overlaps, by randomised quasi-Monte Carlo.
 
-Here ``Z = Σ_ε π_ε(ω_χ) N(y; ω_zε, s²)`` with the place posterior of `slrlab.numerics.race`. No
-product of one-token factors exists, so the averages run over fixed scrambled samples of
-``(ω_χ, ω_z, y)``: a smooth function of the overlaps, whose error is the spread over scrambles.
+Here ``Z = Σ_ε π_ε(ω_χ) N(y; ω_zε, s²)`` with ``π_ε = E[w(χ_ε)/Σw(χ)]`` over ``χ ~ N(ω_χ, V_k)``. No product of
+one-token factors exists, so the averages run over fixed scrambled samples of ``(ω_χ, ω_z, y)``: a
+smooth function of the overlaps, whose error is the scatter over scrambles.
 """
 
 # notation: docs/notation.md, "Finite samples"
@@ -11,34 +11,62 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import ClassVar, Self
 
 import numpy as np
 
 from slrlab._types import FloatArray
-from slrlab.model.tasks import MaxSLR
+from slrlab.model.tasks import MaxSLR, SelectionTask
 from slrlab.numerics.qmc import normal_replicates
-from slrlab.numerics.race import Race, log_derivatives
+from slrlab.numerics.race import Race
+from slrlab.numerics.weighted_race import AnyRace, WeightedRace
 from slrlab.theory.bayes_optimal.overlaps import ChannelMoments, Overlaps, Scatter
 
 LONGEST = 64
 REPLICATES = 8
+PATHS = 4
+"""Independent samples of a path of message passing."""
+_LOG2_SIZES = (10, 14)  # of the samples in each scramble, coarse and fine
 _CHUNK = 1 << 18  # entries of one (sample, token, w) block
 
 
 @dataclass(frozen=True)
-class MaxChannel:
+class SelectionChannel:
     """Moments of the channel from ``REPLICATES · 2**log2_size`` samples for each length."""
 
-    task: MaxSLR
+    task: SelectionTask
     log2_size: int = 11
     seed: int = 0
     accuracy: float = 1e-6
     _last: dict[Overlaps, Scatter] = field(default_factory=dict, repr=False, compare=False)
 
+    sampled: ClassVar[bool] = True
+    blind: ClassVar[bool] = False
+
+    @classmethod
+    def for_fixed_points(cls, task: SelectionTask) -> tuple[Self, Self]:
+        """Return a coarse and a fine channel."""
+        return cls(task, _LOG2_SIZES[0]), cls(task, _LOG2_SIZES[1])
+
+    @classmethod
+    def for_thresholds(cls, task: SelectionTask) -> list[Self]:
+        """Return the channel to walk with, then those that tell its error."""
+        return [cls(task, seed=seed) for seed in range(9)]
+
+    @classmethod
+    def for_paths(cls, task: SelectionTask) -> list[Self]:
+        """Return independent samples."""
+        return [cls(task, _LOG2_SIZES[0], seed=seed) for seed in range(PATHS)]
+
+    @classmethod
+    def known_key(cls, task: SelectionTask) -> float | None:
+        """Return 0 for one token, whose key says nothing; None where the location is hidden."""
+        return 0.0 if task.length.longest == 1 else None
+
     def __post_init__(self) -> None:
         if self.task.length.longest > LONGEST:
             raise ValueError(
-                f"length must be at most {LONGEST} for max-SLR with finite data, "
+                f"length must be at most {LONGEST} for a selection task with finite data, "
                 f"got {self.task.length}"
             )
 
@@ -74,24 +102,34 @@ class MaxChannel:
 
     def _scatter(self, overlaps: Overlaps) -> Scatter:
         sums = np.zeros((4, REPLICATES))
-        race = Race.build(self.task.signal, overlaps.gap_k) if self.task.signal > 0.0 else None
+        race = self._race(overlaps.gap_k)
         for length, weight, normals in self._samples:
             flat = normals.reshape(-1, normals.shape[-1])
-            nodes = 1 if race is None else race.offsets.size
+            nodes = 1 if race is None else race.nodes
             rows = max(1, _CHUNK // (length * nodes))
             parts = [
                 self._rows(flat[start : start + rows], length, overlaps, race)
                 for start in range(0, flat.shape[0], rows)
             ]
-            found = np.concatenate(parts, axis=1).reshape(4, REPLICATES, -1)
-            sums += weight * found.mean(axis=2)
-        spread = math.sqrt(overlaps.gap_v + self.task.noise**2)
-        level = math.inf if spread == 0.0 else -math.log(spread)
+            sample = np.concatenate(parts, axis=1).reshape(4, REPLICATES, -1)
+            sums += weight * sample.mean(axis=2)
+        s = math.sqrt(overlaps.gap_v + self.task.noise**2)
+        level = math.inf if s == 0.0 else -math.log(s)
         log_z = sums[2] - 0.5 + level - 0.5 * math.log(2.0 * math.pi)
         return Scatter(sums[0], 1.0 + sums[1], log_z, sums[3])
 
+    def _race(self, gap: float) -> AnyRace | None:
+        """Return what gives ``π`` at variance ``gap``; None if the keys say nothing."""
+        if self.task.hard:
+            return Race.build(math.inf, gap)
+        return WeightedRace.build(self.task.log_weight, self.task.steepness, gap)
+
     def _rows(
-        self, normals: FloatArray, length: int, overlaps: Overlaps, race: Race | None
+        self,
+        normals: FloatArray,
+        length: int,
+        overlaps: Overlaps,
+        race: AnyRace | None,
     ) -> FloatArray:
         """Return ``|g_χ|²``, ``ΣP²r² − n²``, ``log Z`` up to constants, ``1 − Σπ²``: rows."""
         keys = math.sqrt(overlaps.q_k) * normals[:, :length]
@@ -99,8 +137,7 @@ class MaxChannel:
             pi = np.full(keys.shape, 1.0 / length)
             fisher = np.zeros((keys.shape[0], length, length))
         else:
-            pi, meet = race.posterior(keys)
-            score = log_derivatives(pi, meet)
+            pi, score = race.log_derivatives(keys)
             fisher = np.matmul(score, score.transpose(0, 2, 1))
         label = self._labels(normals[:, length:], pi, fisher, overlaps)
         return np.stack([*label, 1.0 - (pi**2).sum(axis=1)])
@@ -108,25 +145,35 @@ class MaxChannel:
     def _labels(
         self, normals: FloatArray, pi: FloatArray, fisher: FloatArray, overlaps: Overlaps
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Average over the place ``ε`` exactly, with the label it gives."""
+        """Average over the location ``ε`` exactly, with the label it gives."""
         s = math.sqrt(overlaps.gap_v + self.task.noise**2)
         length = pi.shape[1]
         values, n = math.sqrt(overlaps.q_v) * normals[:, :length], normals[:, length]
         log_pi = np.log(np.maximum(pi, 1e-300))
         key, value, log_z = np.zeros((3, pi.shape[0]))
-        for place in range(length):
-            if s == 0.0:  # the label is the value at the place, and of no other token
-                key += pi[:, place] * fisher[:, place, place]
-                log_z += pi[:, place] * log_pi[:, place]
+        for location in range(length):
+            if s == 0.0:  # the label is the value at the location, and of no other token
+                key += pi[:, location] * fisher[:, location, location]
+                log_z += pi[:, location] * log_pi[:, location]
                 continue
-            r = (values[:, [place]] - values) / s + n[:, None]
+            r = (values[:, [location]] - values) / s + n[:, None]
             # −½r² + ½n²: what the relevant token alone would give is left to constants
             log_psi = log_pi - (r - n[:, None]) * (r + n[:, None]) / 2.0
             top = log_psi.max(axis=1)
             psi = np.exp(log_psi - top[:, None])
             total = psi.sum(axis=1)
             p = psi / total[:, None]
-            key += pi[:, place] * np.einsum("si,sij,sj->s", p, fisher, p)
-            value += pi[:, place] * (((p * r) ** 2).sum(axis=1) - n**2)
-            log_z += pi[:, place] * (np.log(total) + top)
+            key += pi[:, location] * np.einsum("si,sij,sj->s", p, fisher, p)
+            value += pi[:, location] * (((p * r) ** 2).sum(axis=1) - n**2)
+            log_z += pi[:, location] * (np.log(total) + top)
         return key, value, log_z
+
+
+@dataclass(frozen=True)
+class MaxChannel(SelectionChannel):
+    """The channel of max-SLR, whose weights are exponentials."""
+
+    task: MaxSLR
+
+    def _race(self, gap: float) -> Race | None:
+        return Race.build(self.task.signal, gap) if self.task.signal > 0.0 else None

@@ -16,17 +16,12 @@ import numpy as np
 from slrlab._plot import axes_of
 from slrlab._result import Result, Status
 from slrlab.model.lengths import LengthLaw
-from slrlab.model.tasks import MaxSLR, SpikedSLR, Task
+from slrlab.model.tasks import Task
+from slrlab.theory.bayes_optimal.channels import channel_class
 from slrlab.theory.bayes_optimal.curve import FAR, Channel, Curve, CurvePoint, turning_points
-from slrlab.theory.bayes_optimal.optimal import place_is_known
-from slrlab.theory.bayes_optimal.selected import MaxChannel
-from slrlab.theory.bayes_optimal.spiked import SpikedChannel
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-_SEEDS = range(1, 9)  # of the samples that tell the error of the first
-_FINER = 1.35
 
 
 @dataclass(frozen=True)
@@ -81,7 +76,10 @@ def bayes_thresholds(task: Task) -> BayesThresholds:
     Raises
     ------
     TypeError
-        If the task is neither spiked-SLR nor max-SLR.
+        If the task belongs to neither family.
+    ValueError
+        If the task contradicts itself, a length is too long for a selection task, or the relevant
+        score has mean zero: then the keys stay at ``q_k = 0`` up to a threshold of their own.
 
     Examples
     --------
@@ -90,10 +88,16 @@ def bayes_thresholds(task: Task) -> BayesThresholds:
     >>> print(f"possible beyond {found.alpha_it:g}, easy beyond {found.alpha_alg:.6f}")
     possible beyond 1, easy beyond 1.240964
     """
-    if place_is_known(task):
+    channels = channel_class(task)
+    if channels.known_key(task) is not None:
         only = 1.0 if task.noise == 0.0 else math.inf
         return _result(task, (only, only, only), 0.0, Status.LIMIT, 0)
-    first, *others = _channels(task)
+    first, *others = channels.for_thresholds(task)
+    if first.blind:
+        raise ValueError(
+            "task must have a relevant score of non-zero mean for its thresholds to lie on one "
+            f"curve, got {type(task).__name__}"
+        )
     curve = Curve(first)
     start = -3.0 - math.log(task.length.longest)
     end = FAR if task.noise == 0.0 else max(7.0, 4.0 - 2.0 * math.log(task.noise))
@@ -109,15 +113,6 @@ def bayes_thresholds(task: Task) -> BayesThresholds:
     else:
         alphas = (_crossover(curve, path, top, bottom), alpha_alg, bottom.alpha)
     return _result(task, alphas, error, _status(curve, alpha_alg, error), curve.steps + steps)
-
-
-def _channels(task: Task) -> list[Channel]:
-    """Return the channel to walk with, then those that tell its error."""
-    if isinstance(task, MaxSLR):
-        return [MaxChannel(task), *(MaxChannel(task, seed=seed) for seed in _SEEDS)]
-    if isinstance(task, SpikedSLR):
-        return [SpikedChannel(task, level, accuracy=1e-9) for level in (1.0, _FINER)]
-    raise TypeError(f"task must be a SpikedSLR or a MaxSLR, got {type(task).__name__}")
 
 
 def _widest_jump(
@@ -144,7 +139,7 @@ def _widest_jump(
 
 
 def _fine_alpha(channels: Sequence[Channel], top: CurvePoint) -> tuple[float, float, int]:
-    """Return ``α`` of the spinodal on other grids or samples; its place matters to second order."""
+    """Return ``α`` of the spinodal on other grids or samples; its coordinate matters to second order."""
     curves = [Curve(channel) for channel in channels]
     alphas = np.array([curve.at(top.x).alpha for curve in curves])
     alpha, steps = float(alphas.mean()), sum(curve.steps for curve in curves)
@@ -177,7 +172,7 @@ def _crossover(
 def _status(curve: Curve, alpha: float, error: float) -> Status:
     if not curve.settled:
         return Status.INACCURATE
-    if isinstance(curve.channel.task, MaxSLR):
+    if curve.channel.sampled:
         return Status.SAMPLED
     return Status.CONVERGED if error < 1e-7 * alpha else Status.INACCURATE
 

@@ -17,21 +17,14 @@ from slrlab._plot import axes_of, draw_quantities
 from slrlab._result import Result, Status
 from slrlab._types import FloatArray
 from slrlab.model.lengths import LengthLaw
-from slrlab.model.tasks import MaxSLR, SpikedSLR, Task
+from slrlab.model.tasks import Task
+from slrlab.theory.bayes_optimal.channels import channel_class
 from slrlab.theory.bayes_optimal.curve import Channel
-from slrlab.theory.bayes_optimal.optimal import place_is_known
 from slrlab.theory.bayes_optimal.overlaps import HattedOverlaps
-from slrlab.theory.bayes_optimal.selected import MaxChannel
-from slrlab.theory.bayes_optimal.spiked import SpikedChannel
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
-
-_LEVELS = (1.35, 1.0)
-SEEDS = (0, 1, 2, 3)
-"""Seeds of the independent samples of max-SLR."""
-_LOG2_SIZE = 10
 
 _DRAWN = ("q_k", "q_v", "risk")
 _ACCURATE = 1e-6  # difference of two grids that counts as converged
@@ -48,8 +41,8 @@ class AmpStateEvolution(Result):
     q_k, q_v, risk
         Overlaps and risk after each iteration.
     error
-        The largest error of these numbers: a difference of grids for spiked-SLR, a standard error
-        for max-SLR (status ``sampled``).
+        The largest error of these numbers: a difference of grids for tilted tasks, a standard error
+        for selection tasks (status ``sampled``).
     """
 
     iteration: tuple[int, ...]
@@ -88,7 +81,7 @@ def amp_state_evolution(task: Task, *, alpha: float, steps: int = 20) -> AmpStat
     Parameters
     ----------
     task
-        A `SpikedSLR` or a `MaxSLR` (lengths up to 64).
+        Any `TiltedTask`, or any `SelectionTask` with lengths up to 64.
     alpha
         Samples per dimension, ``> 0``.
     steps
@@ -97,9 +90,10 @@ def amp_state_evolution(task: Task, *, alpha: float, steps: int = 20) -> AmpStat
     Raises
     ------
     TypeError
-        If the task is of another kind.
+        If the task belongs to neither family.
     ValueError
-        If a number is out of range, or a length is too long for max-SLR.
+        If a number is out of range, the task contradicts itself, or a length is too long for a
+        selection task.
 
     Examples
     --------
@@ -108,23 +102,25 @@ def amp_state_evolution(task: Task, *, alpha: float, steps: int = 20) -> AmpStat
     >>> [round(q, 4) for q in found.q_v]
     [0.3795, 0.6126, 0.7202]
     """
-    samples, most = _checks.positive(alpha, "alpha"), _checks.integer(steps, "steps")
-    if place_is_known(task):
-        paths, status = [_known_path(task, samples, most)], Status.LIMIT
+    alpha, steps = _checks.positive(alpha, "alpha"), _checks.integer(steps, "steps")
+    channels = channel_class(task)
+    key = channels.known_key(task)
+    if key is not None:
+        paths, status = [_known_path(task, key, alpha, steps)], Status.LIMIT
     else:
-        paths = [_path(channel, samples, most) for channel in _channels(task)]
-        status = Status.SAMPLED if isinstance(task, MaxSLR) else Status.CONVERGED
+        paths = [_path(channel, alpha, steps) for channel in channels.for_paths(task)]
+        status = Status.SAMPLED if channels.sampled else Status.CONVERGED
     table, error = _combine(np.array(paths), status)
     if status is Status.CONVERGED and error > _ACCURATE:
         status = Status.INACCURATE
     return AmpStateEvolution(
         status=status,
-        iteration=tuple(range(1, most + 1)),
+        iteration=tuple(range(1, steps + 1)),
         q_k=tuple(table[:, 0].tolist()),
         q_v=tuple(table[:, 1].tolist()),
         risk=tuple(table[:, 2].tolist()),
         error=error,
-        alpha=samples,
+        alpha=alpha,
         task=task.name,
         signal=task.signal,
         length=task.length,
@@ -132,20 +128,11 @@ def amp_state_evolution(task: Task, *, alpha: float, steps: int = 20) -> AmpStat
     )
 
 
-def _channels(task: Task) -> list[Channel]:
-    """Return two grids, the finer first, or independent samples."""
-    if isinstance(task, SpikedSLR):
-        return [SpikedChannel(task, level) for level in _LEVELS]
-    if isinstance(task, MaxSLR):
-        return [MaxChannel(task, _LOG2_SIZE, seed=seed) for seed in SEEDS]
-    raise TypeError(f"task must be a SpikedSLR or a MaxSLR, got {type(task).__name__}")
-
-
 def _combine(paths: FloatArray, status: Status) -> tuple[FloatArray, float]:
     """Return the path to report and the largest error on it."""
-    if status is Status.SAMPLED:  # the spread of whole paths: errors grow along them
-        spread = paths.std(axis=0, ddof=1) / math.sqrt(len(paths))
-        return paths.mean(axis=0), float(spread.max())
+    if status is Status.SAMPLED:  # the scatter of whole paths: errors grow along them
+        error = paths.std(axis=0, ddof=1) / math.sqrt(len(paths))
+        return paths.mean(axis=0), float(error.max())
     return paths[0], float(np.abs(paths[0] - paths[-1]).max())
 
 
@@ -154,19 +141,20 @@ def _path(channel: Channel, alpha: float, steps: int) -> list[tuple[float, float
     noise, out = channel.task.noise, []
     q = HattedOverlaps(0.0, 0.0).overlaps()
     for _ in range(steps):
-        found, spread = channel.moments(q), q.gap_v + noise**2
-        # at q = 0 the M_k of max-SLR is zero up to the sign of a rounding
-        key = max(0.0, alpha * found.key)
-        hats = HattedOverlaps(key, _ratio(alpha * found.value, spread))
+        moments, variance = channel.moments(q), q.gap_v + noise**2
+        # at q = 0 the M_k of a selection task is zero up to the sign of a rounding
+        key = max(0.0, alpha * moments.key)
+        hats = HattedOverlaps(key, _ratio(alpha * moments.value, variance))
         q = hats.overlaps()
         # 1 + Δ² − q_v(1 − confusion), without cancellation
         out.append((q.q_k, q.q_v, noise**2 + q.gap_v + q.q_v * channel.confusion(q)))
     return out
 
 
-def _known_path(task: Task, alpha: float, steps: int) -> list[tuple[float, float, float]]:
-    """Return the iterations of linear regression, the place being known."""
-    key = task.signal if isinstance(task, SpikedSLR) else 0.0
+def _known_path(
+    task: Task, key: float, alpha: float, steps: int
+) -> list[tuple[float, float, float]]:
+    """Return the iterations of linear regression, the location being known."""
     gap, out = 1.0, []
     for _ in range(steps):
         q = HattedOverlaps(alpha * key, _ratio(alpha, gap + task.noise**2)).overlaps()
@@ -175,6 +163,6 @@ def _known_path(task: Task, alpha: float, steps: int) -> list[tuple[float, float
     return out
 
 
-def _ratio(value: float, spread: float) -> float:
-    """Return ``value/spread``, infinite once the values are known exactly."""
-    return math.inf if spread == 0.0 else value / spread
+def _ratio(value: float, variance: float) -> float:
+    """Return ``value/variance``, infinite once the values are known exactly."""
+    return math.inf if variance == 0.0 else value / variance

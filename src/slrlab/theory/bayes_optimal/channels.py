@@ -1,0 +1,42 @@
+"""Which output channel serves which task: one entry for each class that has its own.
+
+`TiltedChannel` and `SelectionChannel` serve every task of their family. The channels of spiked-SLR and
+max-SLR use what is special there and are tested against the general ones.
+"""
+
+from __future__ import annotations
+
+from slrlab.model.tasks import (
+    MaxSLR,
+    SelectionTask,
+    SpikedSLR,
+    Task,
+    TiltedTask,
+    check_task,
+    lookup,
+)
+from slrlab.theory.bayes_optimal.selected import MaxChannel, SelectionChannel
+from slrlab.theory.bayes_optimal.spiked import SpikedChannel
+from slrlab.theory.bayes_optimal.tilted import TiltedChannel
+
+CHANNELS: dict[type[Task], type[TiltedChannel] | type[SelectionChannel]] = {
+    SpikedSLR: SpikedChannel,
+    MaxSLR: MaxChannel,
+    TiltedTask: TiltedChannel,
+    SelectionTask: SelectionChannel,
+}
+"""The channel of each class of tasks; a task that is not listed has the channel of its family."""
+
+
+def channel_class(task: Task) -> type[TiltedChannel] | type[SelectionChannel]:
+    """Return the class of channels that serves the task.
+
+    Raises
+    ------
+    TypeError
+        If the task belongs to neither family.
+    ValueError
+        If the task contradicts itself.
+    """
+    check_task(task)
+    return lookup(task, CHANNELS)
