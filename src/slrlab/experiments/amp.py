@@ -164,7 +164,8 @@ def compare_amp(
         If the task belongs to neither family.
     ValueError
         If a number is out of range, the task contradicts itself, the data would not fit into
-        memory, a length is too long for a selection task, or the signal of a tilted task is infinite.
+        memory, a length is too long for a selection task, or the signal of a tilted task is
+        infinite.
 
     Examples
     --------

@@ -202,8 +202,8 @@ class SelectionTask(Task):
         logs = self.log_weight(np.linspace(-9.0, 9.0, 1801))
         if not (np.isfinite(logs).all() and (np.diff(logs) >= 0.0).all()):
             raise ValueError(
-                f"log_weight of {type(self).__name__} must be finite and must not decrease with the "
-                "score"
+                f"log_weight of {type(self).__name__} must be finite and must not decrease with "
+                "the score"
             )
 
     def log_posterior(self, scores: FloatArray) -> FloatArray:
@@ -303,7 +303,7 @@ def check_task(task: Task) -> None:
     task.check()
 
 
-def lookup(task: Task, registry: Mapping[type[Task], _Entry]) -> _Entry:
+def lookup(task: Task, registry: Mapping[type, _Entry]) -> _Entry:
     """Return the entry of the task's own class; if there is none, that of its family."""
     family = TiltedTask if isinstance(task, TiltedTask) else SelectionTask
     return registry.get(type(task), registry[family])

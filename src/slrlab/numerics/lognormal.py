@@ -3,8 +3,8 @@ r"""Averages ``E[Tʲ e^{−T}]`` of a log-normal ``T = e^{x + a·n}``, tabulated
 These are the one-token factors of every Laplace integral whose weights are exponentials of
 Gaussian scores. As functions of ``x`` their derivatives are again such averages,
 ``d/dx E[Tʲe^{−T}] = j·E[Tʲe^{−T}] − E[Tʲ⁺¹e^{−T}]``, so a table is read by Taylor's formula, with
-nothing fitted. `LognormalTable.of_nodes` does the same for any other law of ``log T − x``, given on nodes.
-This module knows no physics.
+nothing fitted. `LognormalTable.of_nodes` does the same for any other law of ``log T − x``, given on
+nodes. This module knows no physics.
 """
 
 # notation: docs/notation.md, "Laplace variables"
@@ -35,7 +35,7 @@ class LognormalTable:
     start, step
         The grid of ``x``.
     coefficients
-        Taylor coefficients, of shape ``(3, order + 1, grid)``; a fourth row where a second law is given.
+        Taylor coefficients, of shape ``(3, order + 1, grid)``; 4 where a second law is given.
     """
 
     start: float

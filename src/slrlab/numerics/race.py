@@ -4,8 +4,8 @@ r"""Who wins a softmax whose scores are known up to Gaussian noise.
 ``π_ε = ∫dw f(w−ω_ε) Π_{m≠ε} F(w−ω_m)``: a race of independent tokens, ``F`` the law of
 ``χ + Gumbel/ν``, ``f = F'``. At infinite signal the Gumbel part is gone and ``F`` is a normal law:
 one formula serves every signal. Shifting all ``ω`` changes nothing, so the derivatives need only
-the meeting densities ``J_{εm} = ∫dw f_ε f_m Π F``, ``∂_m π_ε = −J_{εm}``. It is the posterior of the
-location in max-SLR; this module knows a signal and a variance only.
+the meeting densities ``J_{εm} = ∫dw f_ε f_m Π F``, ``∂_m π_ε = −J_{εm}``. It is the posterior of
+the location in max-SLR; this module knows a signal and a variance only.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 r"""A function seen through Gaussian noise: ``R(ω) = E r(χ)`` over ``χ ~ N(ω, V)``.
 
-The trapezoid rule in ``z = (χ − ω)/√V`` serves every ``V > 0``, and the derivatives in ``ω`` are moments
-of ``z`` under the same weights. Everything is done with ``log r``. This module knows no physics.
+The trapezoid rule in ``z = (χ − ω)/√V`` serves every ``V > 0``, and the derivatives in ``ω`` are
+moments of ``z`` under the same weights. Everything is done with ``log r``. This module knows no
+physics.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 r"""Who is drawn with probability ``w(χ)/Σw(χ)`` if the scores are known up to Gaussian noise.
 
-``π_ε(ω) = E[w(χ_ε)/Σw(χ)]`` over ``χ ~ N(ω, V)``, for any non-decreasing ``w``. With ``t = e^u`` the Laplace
-trick reads ``π_ε = ∫du f(u, ω_ε) Π_{m≠ε} F(u, ω_m)``, ``F = E e^{−tw(χ)}`` and ``f = E[tw e^{−tw}]``.
-Both are tabulated: nodes in ``u``, splines in ``ω``. Where ``w`` is an exponential they depend on one
-variable only: `slrlab.numerics.race` uses that.
+``π_ε(ω) = E[w(χ_ε)/Σw(χ)]`` over ``χ ~ N(ω, V)``, for any non-decreasing ``w``. With ``t = e^u``
+the Laplace trick reads ``π_ε = ∫du f(u, ω_ε) Π_{m≠ε} F(u, ω_m)``, ``F = E e^{−tw(χ)}`` and
+``f = E[tw e^{−tw}]``. Both are tabulated: nodes in ``u``, splines in ``ω``. Where ``w`` is an
+exponential they depend on one variable only: `slrlab.numerics.race` uses that.
 """
 
 # notation: docs/notation.md, "Laplace variables"
@@ -79,7 +79,7 @@ class WeightedRace:
     def posterior(self, fields: FloatArray) -> FloatArray:
         """Return ``π`` for fields ``(samples, L)``."""
         fields, race = self._near(fields)
-        law, hazard, together = _factors(fields, *race)
+        _, hazard, together = _factors(fields, *race)
         pi = (hazard * together[:, None, :]).sum(axis=2)
         return np.asarray(pi / pi.sum(axis=1, keepdims=True))
 

@@ -16,7 +16,7 @@ from slrlab import (
 )
 from slrlab.numerics.race import Race
 from slrlab.simulation.message_passing.iteration import PRECISIONS, AmpState, iterate
-from slrlab.simulation.message_passing.output_channel import PlaceModel
+from slrlab.simulation.message_passing.output_channel import location_model
 
 INF = float("inf")
 TASKS = [
@@ -46,7 +46,7 @@ def _log_z(task, keys, values, labels, gap, spread):
     elif task.signal == 0.0:
         weights = np.ones_like(keys)
     else:
-        weights = Race.build(task.signal, gap).posterior(keys)[0]
+        weights = Race.build(task.signal, gap).posterior(keys)
     normal = np.exp(-((labels[:, None] - values) ** 2) / (2.0 * spread))
     return np.log((weights * normal).sum(axis=1))
 
@@ -62,7 +62,7 @@ def _difference(function, table, place, step=1e-3):
 def test_g_is_the_gradient_of_log_z(task):
     gap, spread = 0.5, 0.4
     keys, values, labels = _fields(task)
-    found = PlaceModel.build(task, gap).respond(keys, values, labels, spread)
+    found = location_model(task, gap).respond(keys, values, labels, spread)
     for place in range(keys.shape[1]):
         by_key = _difference(lambda k: _log_z(task, k, values, labels, gap, spread), keys, place)
         by_value = _difference(lambda v: _log_z(task, keys, v, labels, gap, spread), values, place)
@@ -72,7 +72,7 @@ def test_g_is_the_gradient_of_log_z(task):
 
 @pytest.mark.parametrize("task", TASKS, ids=str)
 def test_the_divergence_is_that_of_g(task):
-    model = PlaceModel.build(task, 0.5, divergence=True)
+    model = location_model(task, 0.5, divergence=True)
     keys, values, labels = _fields(task)
     found = model.respond(keys, values, labels, 0.4)
     expected = np.zeros((2, 2))
@@ -90,7 +90,7 @@ def test_the_divergence_is_that_of_g(task):
 
 def test_the_race_in_blocks_is_the_race(monkeypatch):
     task = MaxSLR(3.0, 3, 0.2)
-    model, (keys, values, labels) = PlaceModel.build(task, 0.4), _fields(task, size=50)
+    model, (keys, values, labels) = location_model(task, 0.4), _fields(task, size=50)
     whole, p = model.respond(keys, values, labels, 0.3), model.posterior(keys)
     monkeypatch.setattr("slrlab.simulation.message_passing.output_channel._CHUNK", 700)
     parts = model.respond(keys, values, labels, 0.3)
@@ -276,7 +276,7 @@ def test_an_unsound_state_ends_the_iteration(monkeypatch):
         ({"teacher": "mine"}, "teacher must be one of normalised, gaussian, got mine"),
         ({"dim": 10**7}, "dim must be at most"),
         ({"task": SpikedSLR(INF, 2)}, "signal must be finite"),
-        ({"task": "spiked"}, "task must be a SpikedSLR or a MaxSLR, got 'spiked'"),
+        ({"task": "spiked"}, "task must be a TiltedTask or a SelectionTask, got 'spiked'"),
     ],
 )
 def test_bad_input(change, message):

@@ -1,7 +1,8 @@
 r"""Approximate message passing at given ``α = N/D``: draw data, iterate, test, for several seeds.
 
 The counterpart on real matrices of the Bayes-optimal state evolution. They share the model and the
-one-token integrals of `slrlab.numerics` (`race`, `weighted_race`, `smoothed`), which have tests of their own.
+one-token integrals of `slrlab.numerics` (`race`, `weighted_race`, `smoothed`), which have tests of
+their own.
 """
 
 from __future__ import annotations
@@ -151,8 +152,9 @@ def run_amp(
 
     For each column (keys, values) ``ω = Xŵ/√D − V g_{t−1}``, ``g = ∂_ω log Z``,
     ``B = Xᵀg/√D + Mŵ``, ``ŵ = B/(1+V̂)``, ``V = 1/(1+V̂)``, from ``ŵ = 0``, with
-    ``M = −α⟨div g⟩`` and ``V̂ = M`` (keys of tilted tasks: ``M + α(E χ*_ε² − 1)``). As ``D → ∞`` the overlaps
-    follow the state evolution step by step; at finite ``D`` they fluctuate by ``O(1/√D)``.
+    ``M = −α⟨div g⟩`` and ``V̂ = M`` (keys of tilted tasks: ``M + α(E χ*_ε² − 1)``). As ``D → ∞``
+    the overlaps follow the state evolution step by step; at finite ``D`` they fluctuate by
+    ``O(1/√D)``.
 
     Parameters
     ----------

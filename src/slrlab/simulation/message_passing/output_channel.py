@@ -4,9 +4,10 @@ Scores are known as ``χ ~ N(ω_χ, V_k)``, ``z ~ N(ω_z, V_v)``. A label then h
 
     Z = Σ_ε w_ε(ω_χ) N(y; ω_zε, s²),      s² = V_v + Δ²,
 
-with ``w_ε = E r(χ_ε)`` (tilted tasks; ``e^{√ν ω_ε}`` up to a constant in spiked-SLR) or ``w_ε = E[w(χ_ε)/Σw(χ)]``
-(selection tasks). ``g = ∂_ω log Z`` moves the estimates, ``−div g`` tells how sharply. Tables are of shape
-``(sequences, L)``: one length at a time. This module must not know about tokens or iterations.
+with ``w_ε = E r(χ_ε)`` (tilted tasks; ``e^{√ν ω_ε}`` up to a constant in spiked-SLR) or
+``w_ε = E[w(χ_ε)/Σw(χ)]`` (selection tasks). ``g = ∂_ω log Z`` moves the estimates, ``−div g`` tells
+how sharply. Tables are of shape ``(sequences, L)``: one length at a time. This module must not know
+about tokens or iterations.
 """
 
 # notation: docs/notation.md, "Finite samples"
@@ -90,10 +91,11 @@ class LocationModel(ABC):
     gap
         ``V_k``.
     tilt
-        What a sequence adds to the precision of the keys beyond ``−div g_χ``: ``E χ*_ε² − 1`` in a tilted
-        task. There the likelihood of the tokens is ``r(χ_ε)`` divided by its mean over ``χ ~ N(0, |k|²/D)``. That
-        mean is 1 at the teacher, but as a function of ``k`` it is a precision; ``ν`` in spiked-SLR, where
-        the precision of the keys would else be ``−ν(1 − ΣP²)``, which is negative.
+        What a sequence adds to the precision of the keys beyond ``−div g_χ``: ``E χ*_ε² − 1`` in a
+        tilted task. There the likelihood of the tokens is ``r(χ_ε)`` divided by its mean over
+        ``χ ~ N(0, |k|²/D)``. That mean is 1 at the teacher, but as a function of ``k`` it is a
+        precision: ``ν`` in spiked-SLR, where that of the keys would else be ``−ν(1 − ΣP²)``, which
+        is negative.
     shifted
         Whether the relevant tokens have a mean.
     """
@@ -177,8 +179,8 @@ class RaceModel(LocationModel):
     Attributes
     ----------
     race, beside
-        The race at ``V_k``, and those at ``V_k`` changed by a factor ``1 ± _NUDGE``, which give the Laplacian
-        through the heat equation ``∂_V w = ½Δw``; empty if it is not needed.
+        The race at ``V_k``, and those at ``V_k`` changed by a factor ``1 ± _NUDGE``, which give the
+        Laplacian through the heat equation ``∂_V w = ½Δw``; empty if it is not needed.
     """
 
     race: AnyRace
@@ -233,7 +235,7 @@ def _selected(task: SelectionTask, gap: float, divergence: bool) -> LocationMode
     return RaceModel.build(race, gap, divergence)
 
 
-MODELS: dict[type[Task], Callable[[Any, float, bool], LocationModel]] = {
+MODELS: dict[type, Callable[[Any, float, bool], LocationModel]] = {
     SpikedSLR: _spiked,
     MaxSLR: _max,
     TiltedTask: _tilted,

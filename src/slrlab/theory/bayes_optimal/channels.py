@@ -1,10 +1,13 @@
 """Which output channel serves which task: one entry for each class that has its own.
 
-`TiltedChannel` and `SelectionChannel` serve every task of their family. The channels of spiked-SLR and
-max-SLR use what is special there and are tested against the general ones.
+`TiltedChannel` and `SelectionChannel` serve every task of their family. The channels of spiked-SLR
+and max-SLR use what is special there and are tested against the general ones.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 from slrlab.model.tasks import (
     MaxSLR,
@@ -15,11 +18,31 @@ from slrlab.model.tasks import (
     check_task,
     lookup,
 )
+from slrlab.theory.bayes_optimal.curve import Channel
 from slrlab.theory.bayes_optimal.selected import MaxChannel, SelectionChannel
 from slrlab.theory.bayes_optimal.spiked import SpikedChannel
 from slrlab.theory.bayes_optimal.tilted import TiltedChannel
 
-CHANNELS: dict[type[Task], type[TiltedChannel] | type[SelectionChannel]] = {
+
+class ChannelClass(Protocol):
+    """A class of channels: what it makes for each computation.
+
+    `known_key` is ``M_k`` where the location is known and ``M_k`` a constant, None elsewhere.
+    """
+
+    @property
+    def sampled(self) -> bool: ...
+
+    def known_key(self, task: Any, /) -> float | None: ...
+
+    def for_fixed_points(self, task: Any, /) -> tuple[Channel, Channel]: ...
+
+    def for_thresholds(self, task: Any, /) -> Sequence[Channel]: ...
+
+    def for_paths(self, task: Any, /) -> Sequence[Channel]: ...
+
+
+CHANNELS: dict[type, ChannelClass] = {
     SpikedSLR: SpikedChannel,
     MaxSLR: MaxChannel,
     TiltedTask: TiltedChannel,
@@ -28,7 +51,7 @@ CHANNELS: dict[type[Task], type[TiltedChannel] | type[SelectionChannel]] = {
 """The channel of each class of tasks; a task that is not listed has the channel of its family."""
 
 
-def channel_class(task: Task) -> type[TiltedChannel] | type[SelectionChannel]:
+def channel_class(task: Task) -> ChannelClass:
     """Return the class of channels that serves the task.
 
     Raises

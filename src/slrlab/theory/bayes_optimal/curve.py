@@ -97,7 +97,7 @@ class CurvePoint:
 class Curve:
     """The curve of fixed points of one channel; points already computed guide the next.
 
-    A blind channel has two: one with ``q_k = 0`` (``without_keys``), and one with the largest ``q_k``.
+    A blind channel has two: one with ``q_k = 0`` (``without_keys``), one with the largest ``q_k``.
     """
 
     channel: Channel

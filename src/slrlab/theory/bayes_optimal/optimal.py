@@ -78,9 +78,9 @@ def bayes_optimal(
     r"""Return the Bayes-optimal risk at ``alpha = N/D`` and the risk that AMP reaches.
 
     The fixed points of ``q̂_a = α E|g_a|²``, ``q_a = q̂_a/(1+q̂_a)`` are all found; the risk is
-    ``1 + Δ² − q_v E Σ p_ℓ(ω_χ)²``. Tilted tasks are computed by quadrature for any length law, selection
-    tasks by randomised quasi-Monte Carlo for lengths up to 64. Where the relevant score has mean
-    zero, ``q_k = 0`` is a fixed point; AMP is taken to start an infinitesimal step away from it.
+    ``1 + Δ² − q_v E Σ p_ℓ(ω_χ)²``. Tilted tasks are computed by quadrature for any length law,
+    selection tasks by randomised quasi-Monte Carlo for lengths up to 64. Where the relevant score
+    has mean zero, ``q_k = 0`` is a fixed point; AMP is taken to start an infinitesimal step away.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 r"""The output channel of selection tasks at given overlaps, by randomised quasi-Monte Carlo.
 
-Here ``Z = Σ_ε π_ε(ω_χ) N(y; ω_zε, s²)`` with ``π_ε = E[w(χ_ε)/Σw(χ)]`` over ``χ ~ N(ω_χ, V_k)``. No product of
-one-token factors exists, so the averages run over fixed scrambled samples of ``(ω_χ, ω_z, y)``: a
-smooth function of the overlaps, whose error is the scatter over scrambles.
+Here ``Z = Σ_ε π_ε(ω_χ) N(y; ω_zε, s²)`` with ``π_ε = E[w(χ_ε)/Σw(χ)]`` over ``χ ~ N(ω_χ, V_k)``. No
+product of one-token factors exists, so the averages run over fixed scrambled samples of
+``(ω_χ, ω_z, y)``: a smooth function of the overlaps, whose error is the scatter over scrambles.
 """
 
 # notation: docs/notation.md, "Finite samples"

@@ -1,7 +1,8 @@
 r"""The output channel of spiked-SLR: the density ratio is an exponential of a Gaussian score.
 
-Then ``R = e^{a·n − a²/2}``, ``a = √(ν q_k)``: the table of `slrlab.theory.bayes_optimal.tilted` is that of a
-log-normal, ``(∂ log R)² = ν`` is a constant, and ``ω_χ`` alone leaves the Bayes risk at signal ``ν·q_k``.
+Then ``R = e^{a·n − a²/2}``, ``a = √(ν q_k)``: the table of `slrlab.theory.bayes_optimal.tilted` is
+that of a log-normal, ``(∂ log R)² = ν`` is a constant, and ``ω_χ`` alone leaves the Bayes risk at
+signal ``ν·q_k``.
 """
 
 # notation: docs/notation.md, "Laplace variables" and "Finite samples"
@@ -56,7 +57,7 @@ class SpikedChannel(TiltedChannel):
         return TokenLaw(grid, half, half, self.task.signal, certain=a > _CERTAIN)
 
     def _grid(self, a: float) -> tuple[FloatArray, LognormalTable]:
-        """Return the grids of ``ψ = e^{a·n − r²/2}``; for the relevant token ``log ψ ~ N(a², a²)``."""
+        """Return the grids of ``ψ = e^{a·n − r²/2}``; ``log ψ_ε ~ N(a², a²)``."""
         longest = self.task.length.longest
         left = -(a**2) - math.sqrt(2.0 * DEPTH) * a - DEPTH - math.log(longest)
         # to the right, log ψ_ε < −u is cheapest by r² alone while a is small, by n alone later

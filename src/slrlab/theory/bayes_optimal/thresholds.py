@@ -139,7 +139,7 @@ def _widest_jump(
 
 
 def _fine_alpha(channels: Sequence[Channel], top: CurvePoint) -> tuple[float, float, int]:
-    """Return ``α`` of the spinodal on other grids or samples; its coordinate matters to second order."""
+    """Return ``α`` of the spinodal on other grids or samples; ``x`` matters to second order."""
     curves = [Curve(channel) for channel in channels]
     alphas = np.array([curve.at(top.x).alpha for curve in curves])
     alpha, steps = float(alphas.mean()), sum(curve.steps for curve in curves)

@@ -1,8 +1,9 @@
 r"""The output channel of tilted tasks at given overlaps, by quadrature, for any length law.
 
-Let ``R(ω) = E r(χ)`` over ``χ ~ N(ω, V_k)`` and ``ω_χ = √q_k·n``, ``r = (y − ω_z)/s``. The posterior weight of
-a token is ``ψ = R·e^{−r²/2}``. The law of the relevant token is ``ψ`` times that of the others, and the
-joint density of label and fields is ``Z`` times a product, so that
+Let ``R(ω)`` be the average of the density ratio over ``χ ~ N(ω, V_k)``, ``ω_χ = √q_k·n`` and
+``r = (y − ω_z)/s``. The posterior weight of a token is ``ψ = R·e^{−r²/2}``. The law of the relevant
+token is ``ψ`` times that of the others, and the joint density of label and fields is ``Z`` times a
+product, so that
 
 ``E Σ_ℓ P_ℓ² h_ℓ = ∫dy E_0[ψ_1² h_1 / Σψ]``,
 
@@ -48,8 +49,9 @@ class TokenLaw:
     Attributes
     ----------
     grid
-        Builds the grid of ``u = log t`` and the table of ``E_0[1−e^{−T}]``, ``E_0[T e^{−T}]``, ``E_0[T² e^{−T}]``,
-        ``log T = x + log R + log_norm``; a fourth column, if any, is ``E_0[T² h e^{−T}]``, ``h = (∂ log R)²``.
+        Builds the grid of ``u = log t`` and the table of ``E_0[1−e^{−T}]``, ``E_0[T e^{−T}]``,
+        ``E_0[T² e^{−T}]``, ``log T = x + log R + log_norm``; a fourth column, if any, is
+        ``E_0[T² h e^{−T}]``, ``h = (∂ log R)²``.
     log_norm
         What the weights of the table have beyond ``log R``.
     log_ratio, key
@@ -69,8 +71,8 @@ class TokenLaw:
 class TokenIntegrals:
     """Averages over one irrelevant token, on a grid of ``(log t, y)``, times ``e^{−u−log_norm}/s``.
 
-    ``missing`` alone has no such factor: it is ``E_0[1 − e^{−tψ}]`` itself. ``key`` is None where ``h`` is a
-    constant.
+    ``missing`` alone has no such factor: it is ``E_0[1 − e^{−tψ}]`` itself. ``key`` is None where
+    ``h`` is a constant.
     """
 
     missing: FloatArray
@@ -82,7 +84,7 @@ class TokenIntegrals:
 
 @dataclass(frozen=True)
 class ChannelIntegrals:
-    """``E P_ε``, ``E(1−P_ε)``, ``E ΣP²h`` (None if ``h`` is constant), ``E ΣP²r²``, ``E log(Σψ/ψ_ε)``."""
+    """``E P_ε``, ``E(1−P_ε)``, ``E ΣP²h`` (None as before), ``E ΣP²r²``, ``E log(Σψ/ψ_ε)``."""
 
     location: float
     rest: float
