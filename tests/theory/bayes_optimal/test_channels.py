@@ -242,7 +242,7 @@ def test_keys_that_cannot_start_by_themselves(alpha):
 
 
 def test_thresholds_say_why_not():
-    with pytest.raises(ValueError, match="relevant score of non-zero mean .* got Wide"):
+    with pytest.raises(ValueError, match=r"relevant score of non-zero mean .* got Wide"):
         bayes_thresholds(Wide(2.0, 3))
 
 
