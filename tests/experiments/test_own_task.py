@@ -15,7 +15,6 @@ from slrlab import (
     bayes_optimal,
     bayes_thresholds,
     compare_amp,
-    gradient_flow,
     minimal_risk,
     risk_and_gradient,
     run_amp,
@@ -71,8 +70,7 @@ def test_population_and_landscape(task):
     point = ([best.m_k, 0.0, 0.0, 0.0], [0.0, best.m_v, 0.0, 0.0])
     here = risk_and_gradient(task, "softmax", point)
     assert here.risk == pytest.approx(best.risk, abs=1e-6)
-    flow = gradient_flow(task, "softmax", start="matched", time=200.0)
-    assert flow.risk[-1] == pytest.approx(best.risk, abs=1e-3)
+    assert here.gradient_norm < 1e-4  # a minimum on M is stationary off it
 
 
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
@@ -88,13 +86,13 @@ def test_trained_attention(task):
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
 def test_message_passing_ends_at_the_bayes_optimum(task):
     """Each iteration by Student's t; the end also against the fixed point."""
-    both = compare_amp(task, alpha=2.0, dim=500, seeds=8, steps=12, test_samples=4000)
+    both = compare_amp(task, alpha=2.0, dim=400, seeds=8, steps=8, test_samples=2000)
     assert both.status == "sampled"
     for name in ("q_k", "q_v", "risk"):
         # before anything is known of the keys, both are zero and there is no error
         gaps = [gap for gap in both.gaps(name) if gap.error > 1e-6]
         assert max(abs(normal_score(gap)) for gap in gaps) < 3.0, name
-    long = run_amp(task, alpha=2.0, dim=500, seeds=8, steps=30, test_samples=4000)
+    long = run_amp(task, alpha=2.0, dim=400, seeds=8, steps=25, test_samples=2000)
     theory = bayes_optimal(task, alpha=2.0)
     assert theory.risk_it == theory.risk_amp
     measured = Estimate.of([run.risk[-1] for run in long.runs])
@@ -102,6 +100,7 @@ def test_message_passing_ends_at_the_bayes_optimum(task):
     assert abs(normal_score(difference(measured, expected))) < 3.0
 
 
+@pytest.mark.slow
 def test_thresholds_of_an_own_task():
     jump = bayes_thresholds(NarrowSLR(2.0, 3))
     assert jump.status == "converged"
