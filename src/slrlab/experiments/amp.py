@@ -15,7 +15,7 @@ from slrlab._plot import axes_of, draw_quantities
 from slrlab._result import Estimate, Result, Status
 from slrlab._types import Report
 from slrlab.experiments.student import difference, family_p, p_value
-from slrlab.model.lengths import LengthLaw
+from slrlab.model.setting import Setting
 from slrlab.model.tasks import Task
 from slrlab.simulation.message_passing.amp import AmpSimulation, run_amp
 from slrlab.theory.bayes_optimal import AmpStateEvolution, amp_state_evolution
@@ -72,14 +72,10 @@ class AmpComparison(Result):
     theory_error: float
     theory_freedom: float
     seconds: float
-    alpha: float
     dim: int
     samples: int
     seeds: int
-    task: str
-    signal: float
-    length: LengthLaw
-    noise: float
+    setting: Setting
 
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Return columns and rows for people: each number beside what theory says."""
@@ -133,9 +129,8 @@ class AmpComparison(Result):
 
     def __str__(self) -> str:
         return (
-            f"AMP on {self.task} (signal {self.signal:g}, length {self.length}), "
-            f"alpha {self.alpha:g}, D {self.dim}, {len(self.iteration)} iterations: largest gap to "
-            f"state evolution {self.gap_q_k:.4f} in q_k, {self.gap_q_v:.4f} in q_v, "
+            f"AMP on {self.setting}, D {self.dim}, {len(self.iteration)} iterations: largest gap "
+            f"to state evolution {self.gap_q_k:.4f} in q_k, {self.gap_q_v:.4f} in q_v, "
             f"{self.gap_risk:.4f} in the risk, {self.status}"
         )
 
@@ -176,7 +171,7 @@ def compare_amp(
     """
     # a length that only the theory refuses is refused before any data are drawn
     amp_state_evolution(task, alpha=alpha, steps=1)
-    found = run_amp(
+    simulation = run_amp(
         task,
         alpha=alpha,
         dim=dim,
@@ -187,26 +182,28 @@ def compare_amp(
         dtype=dtype,
         report=report,
     )
-    return _together(found, amp_state_evolution(task, alpha=found.alpha, steps=steps))
+    return _together(
+        simulation, amp_state_evolution(task, alpha=simulation.setting.alpha, steps=steps)
+    )
 
 
-def _largest_gap(found: Sequence[float], expected: Sequence[float]) -> float:
+def _largest_gap(simulation: Sequence[float], expected: Sequence[float]) -> float:
     """Return the largest distance over the iterations that the simulation reached."""
     # zip stops at the shorter: a run that diverged has fewer iterations
-    return max((abs(a - b) for a, b in zip(found, expected, strict=False)), default=math.nan)
+    return max((abs(a - b) for a, b in zip(simulation, expected, strict=False)), default=math.nan)
 
 
-def _together(found: AmpSimulation, theory: AmpStateEvolution) -> AmpComparison:
-    reached, unknown = len(found.iteration), (math.nan,) * len(found.iteration)
+def _together(simulation: AmpSimulation, theory: AmpStateEvolution) -> AmpComparison:
+    reached, unknown = len(simulation.iteration), (math.nan,) * len(simulation.iteration)
     both = AmpComparison(
-        status=found.status if theory.status.reached else Status.INACCURATE,
-        iteration=found.iteration,
-        q_k=found.q_k,
-        q_v=found.q_v,
-        risk=found.risk,
-        q_k_error=found.errors["q_k"],
-        q_v_error=found.errors["q_v"],
-        risk_error=found.errors["risk"],
+        status=simulation.status if theory.status.reached else Status.INACCURATE,
+        iteration=simulation.iteration,
+        q_k=simulation.q_k,
+        q_v=simulation.q_v,
+        risk=simulation.risk,
+        q_k_error=simulation.errors["q_k"],
+        q_v_error=simulation.errors["q_v"],
+        risk_error=simulation.errors["risk"],
         q_k_se=theory.q_k[:reached],
         q_v_se=theory.q_v[:reached],
         risk_se=theory.risk[:reached],
@@ -214,20 +211,16 @@ def _together(found: AmpSimulation, theory: AmpStateEvolution) -> AmpComparison:
         q_v_p_value=unknown,
         risk_p_value=unknown,
         family_p={},
-        gap_q_k=_largest_gap(found.q_k, theory.q_k),
-        gap_q_v=_largest_gap(found.q_v, theory.q_v),
-        gap_risk=_largest_gap(found.risk, theory.risk),
+        gap_q_k=_largest_gap(simulation.q_k, theory.q_k),
+        gap_q_v=_largest_gap(simulation.q_v, theory.q_v),
+        gap_risk=_largest_gap(simulation.risk, theory.risk),
         theory_error=theory.error,
         theory_freedom=PATHS - 1.0 if theory.status is Status.SAMPLED else math.inf,
-        seconds=found.seconds,
-        alpha=found.alpha,
-        dim=found.dim,
-        samples=found.samples,
-        seeds=found.seeds,
-        task=found.task,
-        signal=found.signal,
-        length=found.length,
-        noise=found.noise,
+        seconds=simulation.seconds,
+        dim=simulation.dim,
+        samples=simulation.samples,
+        seeds=simulation.seeds,
+        setting=simulation.setting,
     )
     values = {name: tuple(map(p_value, both.gaps(name))) for name in COMPARED}
     return replace(

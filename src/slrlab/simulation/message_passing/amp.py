@@ -20,7 +20,7 @@ from slrlab import _checks
 from slrlab._plot import axes_of, draw_quantities
 from slrlab._result import Estimate, Result, Status, plain
 from slrlab._types import FloatArray, Report
-from slrlab.model.lengths import LengthLaw
+from slrlab.model.setting import Setting
 from slrlab.model.tasks import Task, check_task
 from slrlab.simulation.data.dataset import (
     Dataset,
@@ -79,6 +79,8 @@ class AmpSimulation(Result):
         Standard errors over seeds of the numbers above, by name; nan with one seed.
     seconds
         Wall time of one run without its test, on average.
+    setting
+        Task, and ``alpha`` as the ``N/D`` of the data.
     runs
         Each run.
     """
@@ -93,16 +95,12 @@ class AmpSimulation(Result):
     risk: tuple[float, ...]
     errors: dict[str, tuple[float, ...]]
     seconds: float
-    alpha: float
     dim: int
     samples: int
     seeds: int
     damping: float
     precision: str
-    task: str
-    signal: float
-    length: LengthLaw
-    noise: float
+    setting: Setting
     runs: tuple[AmpRun, ...]
 
     def to_frame(self) -> pd.DataFrame:
@@ -126,8 +124,7 @@ class AmpSimulation(Result):
     def __str__(self) -> str:
         last = f"q_k {self.q_k[-1]:.4f}, q_v {self.q_v[-1]:.4f}" if self.q_k else "nothing"
         return (
-            f"AMP on {self.task} (signal {self.signal:g}, length {self.length}), "
-            f"alpha {self.alpha:g}, D {self.dim}: {last} after {len(self.q_k)} iterations, "
+            f"AMP on {self.setting}, D {self.dim}: {last} after {len(self.q_k)} iterations, "
             f"{self.status}"
         )
 
@@ -304,15 +301,11 @@ def _average(
         **means,
         errors=errors,
         seconds=float(np.mean([run.seconds for run in runs])),
-        alpha=samples / dim,
         dim=dim,
         samples=samples,
         seeds=len(runs),
         damping=damping,
         precision=precision,
-        task=task.name,
-        signal=task.signal,
-        length=task.length,
-        noise=task.noise,
+        setting=Setting(task, alpha=samples / dim),
         runs=tuple(runs),
     )

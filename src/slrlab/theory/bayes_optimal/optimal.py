@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from slrlab import _checks
 from slrlab._result import Result, Status
-from slrlab.model.lengths import LengthLaw
+from slrlab.model.setting import Setting
 from slrlab.model.tasks import Task
 from slrlab.theory.bayes_optimal.channels import channel_class
 from slrlab.theory.bayes_optimal.curve import Curve, stable_points
@@ -41,6 +41,8 @@ class BayesOptimal(Result):
     error
         Error of the risks, the larger of the two: a difference of grids for tilted tasks, a
         standard error for selection tasks (status ``sampled``).
+    setting
+        Task and ``alpha``.
     steps
         Evaluations of the channel.
     """
@@ -55,11 +57,7 @@ class BayesOptimal(Result):
     free_entropy_amp: float
     hard: bool
     error: float
-    alpha: float
-    task: str
-    signal: float
-    length: LengthLaw
-    noise: float
+    setting: Setting
     steps: int
 
     _sharing_error: ClassVar[tuple[str, ...]] = ("risk_it", "risk_amp")
@@ -67,8 +65,8 @@ class BayesOptimal(Result):
     def __str__(self) -> str:
         kind = "hard" if self.hard else "easy"
         return (
-            f"{self.task} (signal {self.signal:g}, length {self.length}), alpha {self.alpha:g}: "
-            f"risk {self.risk_it:.8g} possible, {self.risk_amp:.8g} by AMP ({kind}), {self.status}"
+            f"{self.setting}: risk {self.risk_it:.8g} possible, {self.risk_amp:.8g} by AMP "
+            f"({kind}), {self.status}"
         )
 
 
@@ -151,11 +149,7 @@ def _result(
         free_entropy_amp=amp.point.free_entropy,
         hard=best is not amp,
         error=max(amp.error, best.error),
-        alpha=alpha,
-        task=task.name,
-        signal=task.signal,
-        length=task.length,
-        noise=task.noise,
+        setting=Setting(task, alpha=alpha),
         steps=steps,
     )
 
@@ -185,10 +179,6 @@ def _known_location(task: Task, key: float, alpha: float) -> BayesOptimal:
         free_entropy_amp=entropy,
         hard=False,
         error=0.0,
-        alpha=alpha,
-        task=task.name,
-        signal=task.signal,
-        length=task.length,
-        noise=task.noise,
+        setting=Setting(task, alpha=alpha),
         steps=0,
     )

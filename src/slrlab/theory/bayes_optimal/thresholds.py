@@ -15,7 +15,7 @@ import numpy as np
 
 from slrlab._plot import axes_of
 from slrlab._result import Result, Status
-from slrlab.model.lengths import LengthLaw
+from slrlab.model.setting import Setting
 from slrlab.model.tasks import Task
 from slrlab.theory.bayes_optimal.channels import channel_class
 from slrlab.theory.bayes_optimal.curve import FAR, Channel, Curve, CurvePoint, turning_points
@@ -41,6 +41,8 @@ class BayesThresholds(Result):
         recovery sets in, and ``inf`` where nothing changes abruptly.
     error
         Error of ``alpha_alg``: a difference of grids, or a standard error.
+    setting
+        The task.
     """
 
     alpha_it: float
@@ -48,10 +50,7 @@ class BayesThresholds(Result):
     alpha_informed: float
     hard_phase: bool
     error: float
-    task: str
-    signal: float
-    length: LengthLaw
-    noise: float
+    setting: Setting
     steps: int
 
     _sharing_error: ClassVar[tuple[str, ...]] = ("alpha_alg",)
@@ -188,9 +187,6 @@ def _result(
         alpha_informed=alpha_informed,
         hard_phase=alpha_it < alpha_alg,
         error=error,
-        task=task.name,
-        signal=task.signal,
-        length=task.length,
-        noise=task.noise,
+        setting=Setting(task),
         steps=steps,
     )

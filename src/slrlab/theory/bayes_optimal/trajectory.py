@@ -16,7 +16,7 @@ from slrlab import _checks
 from slrlab._plot import axes_of, draw_quantities
 from slrlab._result import Result, Status
 from slrlab._types import FloatArray
-from slrlab.model.lengths import LengthLaw
+from slrlab.model.setting import Setting
 from slrlab.model.tasks import Task
 from slrlab.theory.bayes_optimal.channels import channel_class
 from slrlab.theory.bayes_optimal.curve import Channel
@@ -43,6 +43,8 @@ class AmpStateEvolution(Result):
     error
         The largest error of these numbers: a difference of grids for tilted tasks, a standard error
         for selection tasks (status ``sampled``).
+    setting
+        Task and ``alpha``.
     """
 
     iteration: tuple[int, ...]
@@ -50,11 +52,7 @@ class AmpStateEvolution(Result):
     q_v: tuple[float, ...]
     risk: tuple[float, ...]
     error: float
-    alpha: float
-    task: str
-    signal: float
-    length: LengthLaw
-    noise: float
+    setting: Setting
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row for each iteration."""
@@ -120,11 +118,7 @@ def amp_state_evolution(task: Task, *, alpha: float, steps: int = 20) -> AmpStat
         q_v=tuple(table[:, 1].tolist()),
         risk=tuple(table[:, 2].tolist()),
         error=error,
-        alpha=alpha,
-        task=task.name,
-        signal=task.signal,
-        length=task.length,
-        noise=task.noise,
+        setting=Setting(task, alpha=alpha),
     )
 
 
