@@ -196,9 +196,7 @@ def decay_matrices(u: FloatArray, log_phi: FloatArray, jitter: FloatArray) -> De
     return Decay(missing, zero, one)
 
 
-def exponential_decay(
-    u: FloatArray, scores: FloatArray, width: float, resolution: float
-) -> Decay:
+def exponential_decay(u: FloatArray, scores: FloatArray, width: float, resolution: float) -> Decay:
     """Return the decay of ``φ = e^χ`` with jitter of standard deviation ``width`` around scores.
 
     It depends on the sum of ``log t`` and the score alone: one table serves the whole matrix.
