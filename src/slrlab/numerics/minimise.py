@@ -29,6 +29,7 @@ def newton_minimum(
     function: Callable[[FloatArray], float],
     start: FloatArray,
     *,
+    around: Callable[[FloatArray], Callable[[FloatArray], float]] | None = None,
     difference: float = 1e-3,
     longest_step: float = 1.0,
     tolerance: float = 1e-7,
@@ -43,6 +44,9 @@ def newton_minimum(
         Smooth function of a vector whose coordinates all vary on a scale of order 1.
     start
         Where to begin.
+    around
+        Given a point at which the function was evaluated, return a cheaper form of it that is
+        good enough for differences around that point.
     difference
         Step of the central differences; it bounds the error of the point by about its square.
     longest_step
@@ -54,20 +58,25 @@ def newton_minimum(
     """
     point = np.array(start, dtype=float)
     value = function(point)
+    if not np.isfinite(value):
+        return Minimum(point, value, 0, settled=False)
     halfway = np.inf
     for iteration in range(1, most + 1):
         halfway = value if iteration == most // 2 else halfway
-        slope, curvature = _differences(function, point, value, difference)
+        near = function if around is None else around(point)
+        slope, curvature = _differences(near, point, value, difference)
         if not (np.isfinite(slope).all() and np.isfinite(curvature).all()):
             return Minimum(point, value, iteration, settled=False)
         # |eigenvalues| turn a saddle into a descent direction; the floor guards flat valleys
         eigenvalues, vectors = np.linalg.eigh(curvature)
         bent = np.maximum(np.abs(eigenvalues), 1e-8)
         step = -vectors @ ((vectors.T @ slope) / bent)
-        step *= min(1.0, longest_step / max(float(np.linalg.norm(step)), 1e-300))
+        length = float(np.linalg.norm(step))
+        plain = eigenvalues[0] > 0.0 and length <= longest_step
+        step *= min(1.0, longest_step / max(length, 1e-300))
         if -(slope @ step) / 2.0 < least_gain:
             return Minimum(point, value, iteration, settled=True)
-        whole = step
+        whole, promise = step, value + slope @ step + step @ curvature @ step / 2.0
         while np.linalg.norm(step) >= tolerance:
             trial = function(point + step)
             if trial < value - 2e-13 * max(1.0, abs(value)):  # less is rounding, not descent
@@ -78,6 +87,10 @@ def newton_minimum(
             return Minimum(point, value, iteration, settled=True)
         # convergence is quadratic: after a full step this short the next is below tolerance
         if step is whole and np.linalg.norm(step) < np.sqrt(tolerance):
+            return Minimum(point, value, iteration, settled=True)
+        # a cubic term that moves the value by δ moves the slope by 3δ/|step|
+        slope_left = 3.0 * (value - promise) / length
+        if plain and step is whole and slope_left**2 / (2.0 * bent[0]) < least_gain:
             return Minimum(point, value, iteration, settled=True)
     # a flat valley is walked for ever at no gain: the value has settled if the point has not
     return Minimum(point, value, most, settled=bool(halfway - value < 1e-10))

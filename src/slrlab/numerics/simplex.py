@@ -81,10 +81,12 @@ def log_expectation(zero: FloatArray, complement: FloatArray) -> FloatArray:
     return np.where(complement < 0.5, near_one, np.log(np.maximum(zero, 1e-290)))
 
 
-def token_factors(u: FloatArray, log_phi: FloatArray, *laws: FloatArray) -> list[TokenFactors]:
-    """Return the factors of each law (weights on the nodes where ``log φ`` is given)."""
-    weights = np.stack(laws, axis=1)
-    sums = np.empty((4, u.size, len(laws)))
+def factor_sums(u: FloatArray, log_phi: FloatArray, weights: FloatArray) -> FloatArray:
+    """Return ``E[e^{−T}]``, ``E[T e^{−T}]``, ``E[T² e^{−T}]`` and ``E[1 − e^{−T}]``, stacked.
+
+    Each has a row for each ``u`` and a column for each law (column of weights on the nodes).
+    """
+    sums = np.empty((4, u.size, weights.shape[1]))
     rows = max(1, _CHUNK // max(1, log_phi.size))
     for start in range(0, u.size, rows):
         block = slice(start, start + rows)
@@ -96,15 +98,13 @@ def token_factors(u: FloatArray, log_phi: FloatArray, *laws: FloatArray) -> list
         sums[1, block] = decay @ weights
         decay *= t_phi
         sums[2, block] = decay @ weights
-    return [
-        TokenFactors(
-            zero=sums[0, :, i],
-            missing=sums[3, :, i],
-            one=sums[1, :, i],
-            two=sums[2, :, i],
-        )
-        for i in range(len(laws))
-    ]
+    return sums
+
+
+def token_factors(u: FloatArray, log_phi: FloatArray, *laws: FloatArray) -> list[TokenFactors]:
+    """Return the factors of each law (weights on the nodes where ``log φ`` is given)."""
+    zero, one, two, missing = np.moveaxis(factor_sums(u, log_phi, np.stack(laws, axis=1)), 2, 1)
+    return [TokenFactors(*rows) for rows in zip(zero, missing, one, two, strict=True)]
 
 
 def graded_factors(u: FloatArray, log_phi: FloatArray, law: FloatArray) -> TokenFactors:

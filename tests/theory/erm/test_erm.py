@@ -126,7 +126,7 @@ def test_objective_two_ways(activation):
     problem = Problem(SPIKED, solver.activation, 4.0, ridge_k=0.4, ridge_v=0.4)
     solution = solver.solve(problem, solver.starts()["informed"], 9)
     overlaps = solution.overlaps
-    means = problem.channel(solution.fields, global_prox=True).means(overlaps)
+    means = solution.means
     (hats,) = means.pooled.conjugates(4.0, overlaps)
     moved = 0.5 * (overlaps.V_k * hats.q_k + overlaps.V_v * hats.q_v)
     penalty = 0.5 * (0.4 * overlaps.q_k + 0.4 * overlaps.q_v)

@@ -54,9 +54,16 @@ def order(V_k=1.0, V_v=0.5, **changes):
     return tuple(float(value) for value in (values | changes).values())
 
 
-def run(module, arrays, numbers, activation, starts=True, squares=False):
+def no_memory(arrays):
+    """Return a memory of minima for `run` to fill."""
+    return np.zeros(arrays[3].shape, dtype=bool), np.zeros(arrays[1].shape)
+
+
+def run(module, arrays, numbers, activation, search=codes.EVERYWHERE, squares=False, memory=None):
     code = activation_code(activation)
-    return module.channel_sums(*arrays, numbers, code.numbers, code.table, starts, squares)
+    memory = no_memory(arrays) if memory is None else memory
+    numbers = (numbers, code.numbers, code.table)
+    return module.channel_sums(*arrays, *numbers, *memory, search, squares)
 
 
 def omegas(arrays, numbers):
@@ -75,11 +82,14 @@ def samples(arrays, numbers, activation):
 
 @by_name
 @pytest.mark.parametrize("length", [1, 2, 3, 8])
-@pytest.mark.parametrize(("V_k", "starts"), [(1.0, True), (5.0, True), (5.0, False)])
-def test_the_kernel_is_its_reference(activation, length, V_k, starts):
+@pytest.mark.parametrize(
+    ("V_k", "search"),
+    [(1.0, codes.EVERYWHERE), (5.0, codes.EVERYWHERE), (5.0, codes.FROM_FIELD)],
+)
+def test_the_kernel_is_its_reference(activation, length, V_k, search):
     arrays, numbers = fields(length, 200, seed=length), order(V_k)
     ours, reference = (
-        run(module, arrays, numbers, activation, starts, squares=True)
+        run(module, arrays, numbers, activation, search, squares=True)
         for module in (prox_kernel, prox_reference)
     )
     np.testing.assert_array_equal(ours[:, FLAGS], reference[:, FLAGS])
@@ -89,6 +99,28 @@ def test_the_kernel_is_its_reference(activation, length, V_k, starts):
     # a diagonal entry near zero costs one sample in a hundred its digits: how many, rounding says
     assert np.quantile(gap.max(axis=1), 0.99) < 1e-9
     assert gap.max() < 1e-3
+
+
+@by_name
+@pytest.mark.parametrize("V_k", [1.0, 5.0])
+def test_remembered_minima_are_those_of_a_full_search(activation, V_k):
+    """From a search at other overlaps, but where samples have got second minima since."""
+    arrays, numbers = fields(3, 400), order(V_k)
+    everywhere, nearby = run(prox_kernel, arrays, numbers, activation), order(1.05 * V_k, 0.52)
+    sums = {}
+    for module in (prox_kernel, prox_reference):
+        memory = no_memory(arrays)
+        run(module, arrays, nearby, activation, memory=memory)
+        several = memory[0].copy()
+        sums[module] = run(module, arrays, numbers, activation, codes.REMEMBERED, memory=memory)
+        np.testing.assert_array_equal(memory[0], several)
+    ours, reference = sums.values()
+    np.testing.assert_array_equal(ours[:, FLAGS], reference[:, FLAGS])
+    solved = (ours[:, codes.UNSOLVED] == 0.0) & (everywhere[:, codes.UNSOLVED] == 0.0)
+    same = solved & (everywhere[:, codes.BISTABLE] == several[:, 0])
+    assert same.mean() > (0.4 if activation.name == "sparsemax" else 0.97)
+    np.testing.assert_allclose(ours[same, codes.G_K2], everywhere[same, codes.G_K2], atol=1e-6)
+    np.testing.assert_allclose(ours[solved, codes.LOSS], reference[solved, codes.LOSS], atol=1e-6)
 
 
 @by_name
@@ -124,7 +156,7 @@ def test_gradient_and_hessian_of_the_objective_by_differences(activation, V_k):
 @pytest.mark.parametrize("V_k", [0.3, 5.0])
 def test_the_prox_is_stationary_and_a_minimum(activation, V_k):
     batch = samples(fields(4, 200), order(V_k), activation)
-    chi, _, _, settled = prox_reference._solve(batch, True)
+    chi, _, _, settled = prox_reference._solve(batch, batch.omega_k, np.ones(200, dtype=bool))
     slope, hessian = (part[settled] for part in batch.newton(chi))
     step = np.linalg.solve(hessian, slope[..., None])
     assert np.abs(step).max() < 2e-6
@@ -193,12 +225,12 @@ def test_samples_called_convex_are(length, V_k):
 def test_gains_are_minus_the_slopes_of_g(activation):
     """Traces and squares of ``G = −∂g/∂ω`` against differences of the reference prox."""
     arrays, numbers = fields(3, 60, seed=5), order(0.8)
-    sums = run(prox_kernel, arrays, numbers, activation, starts=False, squares=True)
+    sums = run(prox_kernel, arrays, numbers, activation, codes.FROM_FIELD, squares=True)
     batch = samples(arrays, numbers, activation)
 
     def g(omega):
         part = replace(batch, omega_k=omega[:, :3], omega_z=omega[:, 3:])
-        chi, *_ = prox_reference._solve(part, False)
+        chi, *_ = prox_reference._solve(part, part.omega_k, np.zeros(60, dtype=bool))
         for _ in range(2):
             slope, hessian = part.newton(chi)
             chi = chi - np.linalg.solve(hessian, slope[..., None])[..., 0]

@@ -24,3 +24,6 @@
 SUMS = 18
 # Newton steps after which a prox counts as unsolved
 MOST_STEPS = 60
+# where each prox is searched: from the field alone; from several starts; from the minimum that was
+# remembered, with several starts for those samples that were seen to have more than one
+FROM_FIELD, EVERYWHERE, REMEMBERED = range(3)

@@ -14,9 +14,11 @@ from __future__ import annotations
 import math
 import threading
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from slrlab._types import FloatArray
 from slrlab.model.activation_code import ActivationCode, activation_code
@@ -25,6 +27,7 @@ from slrlab.theory.erm import codes
 from slrlab.theory.erm.fields import FieldSample
 from slrlab.theory.erm.overlaps import Conjugates, ErmOverlaps
 
+Mask: TypeAlias = npt.NDArray[np.bool_]
 Stiffness: TypeAlias = Literal["stein", "trace"]
 """Which form of ``V̂``: Stein's counts the jumps of the prox, the trace does not."""
 STIFFNESSES: tuple[Stiffness, ...] = ("stein", "trace")
@@ -121,8 +124,27 @@ class Channel:
         """Return the channel of an activation; a free bias is left to the overlaps."""
         return cls(fields, activation_code(activation), noise, activation.bias or 0.0, global_prox)
 
-    def means(self, overlaps: ErmOverlaps, *, squares: bool = False) -> ChannelMeans:
-        """Return the averages at given overlaps, for each block."""
+    @cached_property
+    def _memory(self) -> list[tuple[Mask, FloatArray]]:
+        """Which samples had several minima when all were last searched, and the last minima."""
+        groups = self.fields.groups
+        return [(np.zeros(group.n_y.shape, bool), np.zeros_like(group.n_k)) for group in groups]
+
+    @property
+    def several_minima(self) -> float:
+        """The share of samples that had several minima when all were last searched."""
+        shares = [float(several.mean()) for several, _ in self._memory]
+        return float(np.average(shares, weights=[group.weight for group in self.fields.groups]))
+
+    def means(
+        self, overlaps: ErmOverlaps, *, squares: bool = False, remembered: bool = False
+    ) -> ChannelMeans:
+        """Return the averages at given overlaps, for each block.
+
+        If ``remembered`` each prox goes on from its minimum at the last call, and only those that
+        had several when all were last searched are searched again: many times cheaper, and the
+        same as long as no other sample gets a second minimum.
+        """
         from slrlab.theory.erm.prox_kernel import SUMS, channel_sums
 
         root = math.sqrt(overlaps.q_k)
@@ -139,8 +161,9 @@ class Channel:
             overlaps.V_k,
             overlaps.V_v,
         )
+        search = codes.EVERYWHERE if self.global_prox else codes.FROM_FIELD
         rows = np.zeros((self.fields.groups[0].n_y.shape[0], SUMS))
-        for group in self.fields.groups:
+        for group, memory in zip(self.fields.groups, self._memory, strict=True):
             with _ONE_AT_A_TIME:
                 rows += group.weight * channel_sums(
                     group.chi_base,
@@ -150,7 +173,8 @@ class Channel:
                     order,
                     self.code.numbers,
                     self.code.table,
-                    self.global_prox,
+                    *memory,
+                    codes.REMEMBERED if remembered else search,
                     squares,
                 )
         return ChannelMeans(rows)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,7 @@ from slrlab._result import Estimate, Status
 from slrlab._types import FloatArray
 from slrlab.numerics.fixed_point import FixedPoint
 from slrlab.theory.erm import codes
-from slrlab.theory.erm.equations import ChannelMeans
-from slrlab.theory.erm.fields import FieldSample
+from slrlab.theory.erm.equations import Channel, ChannelMeans
 from slrlab.theory.erm.overlaps import Coordinate, ErmOverlaps
 from slrlab.theory.erm.problem import Problem, Response
 from slrlab.theory.erm.result import ErmBranch, ErmTheory
@@ -33,9 +33,15 @@ class Solution:
     problem: Problem
     overlaps: ErmOverlaps
     found: FixedPoint
-    fields: FieldSample
-    global_prox: bool
+    channel: Channel
     steps: int
+
+    @cached_property
+    def means(self) -> ChannelMeans:
+        """The averages at the fixed point, each prox searched globally."""
+        channel = self.channel
+        channel = channel if channel.global_prox else replace(channel, global_prox=True)
+        return channel.means(self.overlaps)
 
     @property
     def usable(self) -> bool:
@@ -57,7 +63,7 @@ def measure(
 ) -> ErmTheory:
     """Return risk, errors, stability and status at a fixed point."""
     problem, overlaps = solution.problem, solution.overlaps
-    channel = problem.channel(solution.fields, global_prox=solution.global_prox)
+    channel = solution.channel
     means = channel.means(overlaps, squares=True)
     x = overlaps.to_vector()
     if response is None:
@@ -92,7 +98,7 @@ def measure(
         trace_gap=warning.trace_gap,
         branch=name,
         branches=branches,
-        samples=solution.fields.size,
+        samples=channel.fields.size,
         steps=solution.steps,
         residual=solution.found.residual,
         stiffness=problem.stiffness,
@@ -141,13 +147,12 @@ def _errors(
 def branch_of(name: str, solution: Solution) -> ErmBranch:
     """Return the summary of a fixed point, named after the start that led there."""
     problem, overlaps = solution.problem, solution.overlaps
-    channel = problem.channel(solution.fields, global_prox=True)
     status = Status.SAMPLED if solution.settled else Status.NOT_CONVERGED
     return ErmBranch(
         status=status,
         branch=name,
         test_risk=problem.risk(overlaps),
-        objective=problem.objective(channel.means(overlaps), overlaps),
+        objective=problem.objective(solution.means, overlaps),
         m_k=overlaps.m_k,
         m_v=overlaps.m_v,
     )

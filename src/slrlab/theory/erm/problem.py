@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -21,10 +22,16 @@ from slrlab.numerics.differences import central_differences
 from slrlab.theory.erm.equations import Channel, ChannelMeans, Stiffness
 from slrlab.theory.erm.fields import FieldSample
 from slrlab.theory.erm.overlaps import Conjugates, Coordinate, ErmOverlaps
-from slrlab.theory.moments import attention_moments
+from slrlab.theory.moments import AttentionMoments, attention_moments
 
 _DIFFERENCE = 0.1  # wide enough to average over the jumps of a small sample
 _DIGITS = 0.75  # resolution of the risk: six digits, sampling leaves fewer
+
+
+@lru_cache(maxsize=16)
+def _moments(task: Task, activation: Activation, m_k: float, R_k: float) -> AttentionMoments:
+    """Return the moments of given keys; the same keys are met with several values."""
+    return attention_moments(task, activation, m_k, R_k, resolution=_DIGITS, check=False)
 
 
 @dataclass(frozen=True)
@@ -87,7 +94,9 @@ class Problem:
         """Return the output channel on a sample of fields."""
         return Channel.of(fields, self.activation, self.task.noise, global_prox)
 
-    def step(self, channel: Channel) -> Callable[[FloatArray], FloatArray]:
+    def step(
+        self, channel: Channel, *, remembered: bool = False
+    ) -> Callable[[FloatArray], FloatArray]:
         """Return the map of coordinates whose fixed points solve the equations."""
 
         def function(x: FloatArray) -> FloatArray:
@@ -95,7 +104,7 @@ class Problem:
                 overlaps = ErmOverlaps.from_vector(x)
             except OverflowError:
                 return np.full(x.shape, math.nan)
-            means = channel.means(overlaps)
+            means = channel.means(overlaps, remembered=remembered)
             return np.asarray(self.images(means.pooled, overlaps)[0])
 
         return function
@@ -118,8 +127,7 @@ class Problem:
     def risk(self, overlaps: ErmOverlaps) -> float:
         """Return the test risk, by the quadrature of the population theory."""
         fixed = self.activation.with_bias(overlaps.bias) if self.trains_bias else self.activation
-        keys = (overlaps.m_k, overlaps.R_k)
-        moments = attention_moments(self.task, fixed, *keys, resolution=_DIGITS, check=False)
+        moments = _moments(self.task, fixed, overlaps.m_k, overlaps.R_k)
         return self.task.noise**2 + moments.risk(overlaps.m_v, overlaps.R_v)
 
     def risk_slope(self, x: FloatArray) -> FloatArray:
@@ -132,7 +140,7 @@ class Problem:
         )
         return slope
 
-    def response(self, channel: Channel, x: FloatArray) -> Response:
+    def response(self, channel: Channel, x: FloatArray, *, remembered: bool = False) -> Response:
         """Return how the fixed point answers a shift of the map.
 
         The Jacobian of the pooled map is taken by central differences. The same matrix turns the
@@ -141,7 +149,7 @@ class Problem:
 
         def image_and_loss(point: FloatArray) -> FloatArray:
             overlaps = ErmOverlaps.from_vector(point)
-            means = channel.means(overlaps).pooled
+            means = channel.means(overlaps, remembered=remembered).pooled
             return np.append(self.images(means, overlaps)[0], means.mean("LOSS"))
 
         jacobian, loss = np.zeros((x.size, x.size)), np.zeros(x.size)

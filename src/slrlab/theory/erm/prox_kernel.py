@@ -36,6 +36,7 @@ from slrlab.model.weights_kernel import (
 from slrlab.theory.erm.codes import (
     BISTABLE,
     ENVELOPE,
+    EVERYWHERE,
     G_K2,
     G_K_FIELD,
     G_K_SUM,
@@ -50,6 +51,7 @@ from slrlab.theory.erm.codes import (
     JUMPED,
     LOSS,
     MOST_STEPS,
+    REMEMBERED,
     SUMS,
     TRACE_K,
     TRACE_V,
@@ -305,9 +307,11 @@ def _is_convex(work, y, prior, activation):
 
 @_compiled_inline
 def _solve(work, y, prior, activation, table, starts):
-    """Leave the global minimum in row CHI and the derivatives there; return loss and flags."""
+    """Leave the minimum reached from row TRIAL, or the global one, in row CHI.
+
+    Fill the derivatives there; return loss and flags.
+    """
     _, inverse_v, v_v, _ = prior
-    _copy(work, _OM_K, TRIAL)
     value, loss, settled, derived = _descend(work, y, prior, activation, table)
     several, jumped = False, False
     if starts and work.shape[1] > 1 and not (settled and _is_convex(work, y, prior, activation)):
@@ -397,15 +401,26 @@ def _constants(order):
 
 
 @_compiled_inline
-def _one(sample, chi_base, n_k, n_z, n_y, constants, activation, table, work, flags, sums):
+def _one(sample, fields, constants, activation, table, memory, work, flags, sums):
     """Add the contribution of one sample of a block; the relevant token comes first."""
+    chi_base, n_k, n_z, n_y = fields
+    several_seen, chi_seen = memory
+    search, squares = flags
     (m_k, spread_k, slope_k, bias), (overlap, root_v, spread_y, share), prior = constants
     count = work.shape[1]
     for i in range(count):
         work[_OM_K, i] = m_k * chi_base[sample, i] + spread_k * n_k[sample, i] + bias
         work[_OM_Z, i] = root_v * n_z[sample, i]
     y = overlap * n_z[sample, 0] + spread_y * n_y[sample]
-    loss, several, jumped, settled = _solve(work, y, prior, activation, table, flags[0])
+    starts = search == EVERYWHERE or (search == REMEMBERED and several_seen[sample])
+    remembered = search == REMEMBERED and not starts
+    for i in range(count):
+        work[TRIAL, i] = chi_seen[sample, i] if remembered else work[_OM_K, i]
+    loss, several, jumped, settled = _solve(work, y, prior, activation, table, starts)
+    if search != REMEMBERED:
+        several_seen[sample] = several
+    for i in range(count):
+        chi_seen[sample, i] = work[_CHI, i]
     rho, a = loss[0], loss[1]
     v_k, inverse_v, _, _ = prior
     positive, core = _core(work, a, inverse_v)
@@ -435,33 +450,37 @@ def _one(sample, chi_base, n_k, n_z, n_y, constants, activation, table, work, fl
     sums[BISTABLE] += several
     sums[JUMPED] += jumped
     sums[UNSOLVED] += not (settled and positive)
-    if flags[1]:
+    if squares:
         _gain_squares(work, rho, a, inverse_v, core, sums)
 
 
 @_compiled
-def _block(base, keys, values, labels, order, activation, table, flags, sums):
+def _block(fields, order, activation, table, memory, flags, sums):
     """Fill ``sums`` with the means over one block of samples."""
-    size, count = keys.shape
+    size, count = fields[1].shape
     constants = _constants(order)
     work = np.empty((SCRATCH_ROWS, count))
     for i in range(size):
-        _one(i, base, keys, values, labels, constants, activation, table, work, flags, sums)
+        _one(i, fields, constants, activation, table, memory, work, flags, sums)
     for i in range(SUMS):
         sums[i] /= size
 
 
 @njit(cache=True, error_model="numpy", parallel=True)
-def channel_sums(chi_base, n_k, n_z, n_y, order, activation, table, starts, squares):
+def channel_sums(chi_base, n_k, n_z, n_y, order, activation, table, several, chi, search, squares):
     """Return the means of the `SUMS` quantities for each block of samples.
 
     ``chi_base``, ``n_k``, ``n_z`` have shape ``(blocks, size, L)``, ``n_y`` ``(blocks, size)``;
-    the fields are ``ω_χ = m_k·chi_base + spread_k·n_k + bias`` and ``ω_z = √q_v·n_z``.
+    the fields are ``ω_χ = m_k·chi_base + spread_k·n_k + bias`` and ``ω_z = √q_v·n_z``. The minimum
+    of each sample is written to ``chi``, and to ``several`` ``(blocks, size)`` whether it has
+    others. If the search is `REMEMBERED`, both are where to begin, and ``several`` stays.
     """
     blocks = n_k.shape[0]
     sums = np.zeros((blocks, SUMS))
     for block in prange(blocks):
         # views are taken here: one for each sample would have the threads fight over its count
         fields = chi_base[block], n_k[block], n_z[block], n_y[block]
-        _block(*fields, order, activation, table, (starts, squares), sums[block])
+        memory = several[block], chi[block]
+        flags = (search, squares)
+        _block(fields, order, activation, table, memory, flags, sums[block])
     return sums

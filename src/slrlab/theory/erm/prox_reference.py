@@ -133,17 +133,20 @@ def _line_search(
         new[rows] = samples.take(rows).objective(chi[rows] + scale[rows, None] * step[rows])
 
 
-def _solve(samples: _Samples, starts: bool) -> tuple[FloatArray, Mask, Mask, Mask]:
-    """Return the lowest minimum found and whether there were several, it jumped, it settled."""
-    best, lowest, settled = _descend(samples, samples.omega_k)
+def _solve(
+    samples: _Samples, start: FloatArray, starts: Mask
+) -> tuple[FloatArray, Mask, Mask, Mask]:
+    """Return the lowest minimum found and whether there were several, it jumped, it settled.
+
+    ``starts`` says which samples are searched from more than one start.
+    """
+    best, lowest, settled = _descend(samples, start)
     several, jumped = np.zeros_like(settled), np.zeros_like(settled)
     length = best.shape[1]
     sides = (1.0, -1.0) if samples.attention.numbers[0] == ELEMENTWISE else (1.0,)
-    for token, side in (
-        [(t, s) for t in range(length) for s in sides] if starts and length > 1 else []
-    ):
+    for token, side in [(t, s) for t in range(length) for s in sides] if length > 1 else []:
         reach = np.sqrt(2.0 * samples.V_k * lowest)
-        rows = np.flatnonzero(reach >= 0.02)
+        rows = np.flatnonzero(starts & (reach >= 0.02))
         start = samples.omega_k[rows].copy()
         start[:, token] += 0.75 * side * reach[rows]
         chi, value, good = _descend(samples.take(rows), start)
@@ -164,7 +167,9 @@ def channel_sums(
     order: tuple[float, ...],
     activation: ActivationNumbers,
     table: FloatArray,
-    starts: bool,
+    several_seen: Mask,
+    chi_seen: FloatArray,
+    search: int,
     squares: bool,
 ) -> FloatArray:
     """Return the means of the `SUMS` quantities for each block of samples, as the kernel does."""
@@ -179,7 +184,15 @@ def channel_sums(
     z_star[:, :1] += left / spread_y * n_y if spread_y > 0.0 else 0.0
     omega_k, omega_z = m_k * base + spread_k * n_k + bias, math.sqrt(q_v) * n_z
     samples = _Samples(omega_k, omega_z, y, V_k, V_v, CodedWeights(activation, table))
-    chi, several, jumped, settled = _solve(samples, starts)
+    starts = np.full(blocks * size, search == codes.EVERYWHERE)
+    start = omega_k
+    if search == codes.REMEMBERED:
+        starts = several_seen.reshape(-1).copy()
+        start = np.where(starts[:, None], omega_k, chi_seen.reshape(-1, length))
+    chi, several, jumped, settled = _solve(samples, start, starts)
+    chi_seen[:] = chi.reshape(chi_seen.shape)
+    if search != codes.REMEMBERED:
+        several_seen[:] = several.reshape(blocks, size)
     slope, hessian = samples.hessian(chi)
     variances = np.repeat([V_k, V_v], length)
     gain = np.linalg.solve(np.eye(2 * length) + hessian * variances, hessian)

@@ -15,8 +15,8 @@ of the keys is raised until it holds.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,12 +28,11 @@ from slrlab._types import FloatArray, Report
 from slrlab.model.activations import Activation
 from slrlab.model.tasks import Task
 from slrlab.numerics.minimise import newton_minimum
-from slrlab.theory.erm.equations import ChannelMeans
 from slrlab.theory.erm.measure import Solution, no_solution
 from slrlab.theory.erm.overlaps import ErmOverlaps
-from slrlab.theory.erm.problem import Problem
+from slrlab.theory.erm.problem import Problem, Response
 from slrlab.theory.erm.result import ErmTheory
-from slrlab.theory.erm.solve import Solver, checked
+from slrlab.theory.erm.solve import COARSE, Solver, checked
 from slrlab.theory.erm.stability import MOST_GAP, jump_warning
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _SEARCH_SIZE, _FINAL_SIZE = 10, 11
-_FEW_JUMPS = 3e-4  # share of samples with two minima below which the cheap prox will do
+_MANY_STEPS = 8  # of a solution, by which it shows that the response is out of date
 _SMALLEST_LOG_V = -12.0  # a ridge of about 1e5: the vector is switched off
 _SMALL_GAIN = 0.05  # of the tolerance: a search stops where it promises less
 _OTHER_SAMPLE = 1 << 32  # added to the seed of the second search
@@ -57,32 +56,43 @@ class _Search:
     problem: Problem
     last: Solution
     least_gain: float
-    global_prox: bool = False
-    solved: int = 0
+    response: Response | None = None
+    solved: dict[tuple[float, ...], Solution] = field(default_factory=dict)
 
-    def at(self, log_v: FloatArray) -> float:
-        """Return the risk with the free variances set; infinite where nothing is found."""
-        values = iter(np.exp(np.asarray(log_v, dtype=float)).tolist())
-        problem = replace(
+    def _fixed(self, log_v: FloatArray) -> Problem:
+        """Return the problem with the free variances set."""
+        values = iter(np.exp(log_v).tolist())
+        return replace(
             self.problem,
             V_k=next(values) if self.problem.ridge_k is None else None,
             V_v=next(values) if self.problem.ridge_v is None else None,
         )
+
+    def at(self, log_v: FloatArray) -> float:
+        """Return the risk with the free variances set; infinite where nothing is found."""
         if np.min(log_v, initial=0.0) < _SMALLEST_LOG_V:
             return math.inf
-        self.solved += 1
-        solution = self._solve(problem)
-        if not solution.settled:
-            return math.inf
-        self.last = solution
-        if not self.global_prox and self.means(global_prox=True).mean("BISTABLE") > _FEW_JUMPS:
-            self.global_prox = True  # from here on: the cheap prox misses lower minima
-            return self.at(log_v)
-        return problem.risk(solution.overlaps)
+        problem, start = self._fixed(log_v), self.last.overlaps
+        solution = self.solver.solve(problem, start, _SEARCH_SIZE, response=self.response)
+        self.solved[tuple(log_v)] = solution
+        return problem.risk(solution.overlaps) if solution.settled else math.inf
 
-    def _solve(self, problem: Problem) -> Solution:
-        start = self.last.overlaps
-        return self.solver.solve(problem, start, _SEARCH_SIZE, global_prox=self.global_prox)
+    def around(self, centre: FloatArray) -> Callable[[FloatArray], float]:
+        """Return the risk near a point that was solved: each prox goes on from its minimum there.
+
+        Solutions start where the linear response at the centre predicts them.
+        """
+        self.last = last = self.solved[tuple(centre)]
+        response = last.problem.response(last.channel, last.found.point, remembered=True)
+        self.response = response
+
+        def near(log_v: FloatArray) -> float:
+            if np.min(log_v) < _SMALLEST_LOG_V:
+                return math.inf
+            solution = self.solver.near(self._fixed(log_v), last, response)
+            return self.problem.risk(solution.overlaps) if solution.settled else math.inf
+
+        return near
 
     def minimise(self) -> None:
         """Search from the last solution; afterwards the last solution is the one of least risk."""
@@ -92,26 +102,23 @@ class _Search:
             for V, ridge in ((start.V_k, self.problem.ridge_k), (start.V_v, self.problem.ridge_v))
             if ridge is None
         ]
+        self.response, self.solved = None, {}
         found = newton_minimum(
             self.at,
             np.array(free),
+            around=self.around,
             difference=0.1,
             longest_step=1.2,
             tolerance=0.02,
             least_gain=self.least_gain,
             most=12,
         )
-        self.at(found.point)
-
-    def means(self, global_prox: bool) -> ChannelMeans:
-        """Return the averages at the last solution."""
-        channel = self.last.problem.channel(self.last.fields, global_prox=global_prox)
-        return channel.means(self.last.overlaps)
+        self.last = self.solved[tuple(found.point)]
 
     @property
     def ridges(self) -> tuple[float, float]:
         """The ridges that belong to the last solution."""
-        return self.last.problem.ridges(self.means(self.global_prox), self.last.overlaps)
+        return self.last.problem.ridges(self.last.means, self.last.overlaps)
 
     def best(self) -> _Optimum:
         """Return the best non-negative ridges."""
@@ -123,14 +130,16 @@ class _Search:
             free = replace(free, ridge_k=0.0) if worst == 0 else replace(free, ridge_v=0.0)
             self.problem = free
             if free.ridge_k is not None and free.ridge_v is not None:
+                self.response = None
                 self.at(np.empty(0))
+                self.last = self.solved[()]
+                ridges = (free.ridge_k, free.ridge_v)
                 break
             self.minimise()
             ridges = self.ridges
-        ridge_k, ridge_v = self.ridges
         overlaps = self.last.overlaps
         edge = min(overlaps.V_k, overlaps.V_v) < math.exp(_SMALLEST_LOG_V + 0.5)
-        return _Optimum(max(ridge_k, 0.0), max(ridge_v, 0.0), overlaps, edge)
+        return _Optimum(*ridges, overlaps, edge)
 
 
 @dataclass(frozen=True)
@@ -244,10 +253,12 @@ def _best_of(solver: Solver, problem: Problem, optima: list[_Optimum]) -> tuple[
     halfway point gains on their mean. So the gain on the mean estimates what is missed.
     """
     candidates = [*optima, optima[0].between(optima[-1])]
-    solutions = []
+    solutions: list[Solution] = []
+    response = None
     for found in candidates:
         given = replace(problem, ridge_k=found.ridge_k, ridge_v=found.ridge_v)
-        solutions.append(solver.solve(given, found.overlaps, _FINAL_SIZE))
+        response = response or _response(solver, given, found.overlaps)
+        solutions.append(solver.solve(given, found.overlaps, _FINAL_SIZE, response=response))
     risks = [
         solution.problem.risk(solution.overlaps) if solution.settled else math.inf
         for solution in solutions
@@ -256,6 +267,12 @@ def _best_of(solver: Solver, problem: Problem, optima: list[_Optimum]) -> tuple[
     finite = [risk for risk in risks[:-1] if math.isfinite(risk)]
     missed = float(np.mean(finite)) - risks[least] if finite else math.inf
     return solutions[least], missed
+
+
+def _response(solver: Solver, problem: Problem, overlaps: ErmOverlaps) -> Response:
+    """Return the linear response near a solution, from a small sample."""
+    channel = problem.channel(solver.fields(COARSE), global_prox=True)
+    return problem.response(channel, overlaps.to_vector())
 
 
 def _trusted(solver: Solver, best: Solution, least_gain: float) -> tuple[Solution, float]:
@@ -268,9 +285,10 @@ def _trusted(solver: Solver, best: Solution, least_gain: float) -> tuple[Solutio
     if not uncertain:
         return best, 0.0
     free = replace(trusted.problem, ridge_v=None)
-    found = _Search(solver, free, trusted, least_gain, global_prox=True).best()
+    found = _Search(solver, free, trusted, least_gain).best()
     problem = replace(trusted.problem, ridge_v=found.ridge_v)
-    moved = solver.solve(problem, found.overlaps, _FINAL_SIZE)
+    response = _response(solver, problem, found.overlaps)
+    moved = solver.solve(problem, found.overlaps, _FINAL_SIZE, response=response)
     if problem.risk(moved.overlaps) >= problem.risk(trusted.overlaps):
         return trusted, uncertain
     trusted, more = _raised(solver, moved)
@@ -282,16 +300,18 @@ def _raised(solver: Solver, now: Solution) -> tuple[Solution, float]:
 
     The edge is known to one raise: also return what the last one changed in the risk.
     """
-    uncertain = 0.0
+    uncertain, response = 0.0, None
     for _ in range(_MOST_RAISES):
-        means = now.problem.channel(now.fields, global_prox=True).means(now.overlaps)
-        gap = jump_warning(means, now.problem.alpha, now.overlaps).trace_gap
+        gap = jump_warning(now.means, now.problem.alpha, now.overlaps).trace_gap
         if gap <= _MARGIN * MOST_GAP:
             break
         factor = float(np.clip(gap / MOST_GAP, _RAISE, 2.0))  # shorter steps near the edge
         ridge_k = max(now.problem.ridge_k or 0.0, 1e-4) * factor
         problem = replace(now.problem, ridge_k=ridge_k)
-        raised = solver.solve(problem, now.overlaps, _FINAL_SIZE)
+        response = response or _response(solver, problem, now.overlaps)
+        raised = solver.solve(problem, now.overlaps, _FINAL_SIZE, response=response)
+        if raised.steps > _MANY_STEPS:
+            response = None
         uncertain = abs(problem.risk(raised.overlaps) - problem.risk(now.overlaps))
         now = raised
     return now, uncertain

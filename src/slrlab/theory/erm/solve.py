@@ -8,7 +8,7 @@ what was asked for.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import cast
@@ -21,7 +21,7 @@ from slrlab._types import FloatArray, Report
 from slrlab.model.activations import Activation
 from slrlab.model.tasks import Task
 from slrlab.numerics.fixed_point import FixedPoint, fixed_point
-from slrlab.theory.erm.equations import STIFFNESSES, Stiffness
+from slrlab.theory.erm.equations import STIFFNESSES, Channel, Stiffness
 from slrlab.theory.erm.fields import BLOCKS, FieldSample, draw_fields
 from slrlab.theory.erm.measure import Solution, branch_of, measure, no_solution
 from slrlab.theory.erm.overlaps import Coordinate, ErmOverlaps
@@ -32,6 +32,9 @@ from slrlab.theory.population import minimal
 
 COARSE, FINE, FINEST = 9, 11, 17  # log2 of the size of a block
 _TOLERANCE, _JUMPY = 1e-6, 2e-5
+_FEW_JUMPS = 3e-4  # share of samples with several minima below which the map is smooth
+_SAME = 1e-3  # distance of two solutions that differ by the residual alone
+_MOST_SEARCHES = 8  # of all samples, in one solution
 _ROUGH = 5e-3  # accuracy for which a small sample may do
 _LONGEST = 5000  # the Sobol sequence has 21201 dimensions
 _ALIGNED = [Coordinate.M_K, Coordinate.M_V]  # what tells fixed points apart
@@ -196,40 +199,69 @@ class Solver:
 
         The prox is first followed from the field alone, which is several times cheaper and knows
         no jumps; the global search then goes on from there, and if that fails once more from the
-        solution without the share of the jumps. With the ``response`` of a smaller sample the
-        iteration becomes a Newton method with a fixed Jacobian.
+        solution without the share of the jumps. With the ``response`` of a neighbour, or of a
+        smaller sample, the iteration begins where that predicts the solution and becomes a Newton
+        method with a fixed Jacobian: then the global search comes first.
         """
-        fields = self.fields(log2_size)
-        x = start.to_vector()
-        for row, V in ((Coordinate.LOG_V_K, problem.V_k), (Coordinate.LOG_V_V, problem.V_v)):
-            x[row] = x[row] if V is None else math.log(V)
-        smooth = replace(problem, stiffness="trace")
-        first = ((problem, False), (problem, True)) if global_prox else ((problem, False),)
-        again = ((smooth, True), (problem, True)) if global_prox else ()
+        x = _predicted(problem, start, response)
+        paths = [[(problem, False), (problem, True)]] if global_prox else [[(problem, False)]]
+        if global_prox:
+            paths.append([(replace(problem, stiffness="trace"), True), (problem, True)])
+            if response is not None:
+                paths.insert(0, [(problem, True)])
         steps = 0
-        for path in (first, again):
-            for stage, thorough in path:
-                function = stage.step(problem.channel(fields, global_prox=thorough))
-                found = _iterate(function, x, response, _JUMPY if thorough else _TOLERANCE)
-                steps += found.steps
-                x = found.point
-                if found.diverged:
-                    break
-            solution = Solution(
-                problem, ErmOverlaps.from_vector(x), found, fields, global_prox, steps
-            )
+        for path in paths:
+            solution = self._follow(problem, x, log2_size, path, response)
+            x, steps = solution.found.point, steps + solution.steps
             if solution.settled:
                 break
-        return solution
+        return replace(solution, steps=steps)
+
+    def near(self, problem: Problem, solution: Solution, response: Response) -> Solution:
+        """Return the fixed point of a neighbouring problem, by the minima remembered here."""
+        x, channel = _predicted(problem, solution.overlaps, response), solution.channel
+        tolerance = _JUMPY if channel.several_minima > _FEW_JUMPS else _TOLERANCE
+        found = _iterate(problem.step(channel, remembered=True), x, response, tolerance)
+        return Solution(problem, ErmOverlaps.from_vector(found.point), found, channel, found.steps)
+
+    def _follow(
+        self,
+        problem: Problem,
+        x: FloatArray,
+        log2_size: int,
+        path: Sequence[tuple[Problem, bool]],
+        response: Response | None = None,
+    ) -> Solution:
+        """Return where iterations of several maps, one after another, end."""
+        fields, steps = self.fields(log2_size), 0
+        tolerance = _JUMPY if (problem, True) in path else _TOLERANCE
+        for stage, global_prox in path:
+            channel = problem.channel(fields, global_prox=global_prox)
+            if global_prox:
+                found = _settle(stage, channel, x, response)
+            else:
+                found = _iterate(stage.step(channel), x, response, tolerance)
+            steps += found.steps
+            x = found.point
+            if found.diverged:
+                break
+        return Solution(problem, ErmOverlaps.from_vector(x), found, channel, steps)
 
     def distinct(
         self, problem: Problem, starts: dict[str, ErmOverlaps]
     ) -> list[tuple[str, Solution]]:
         """Return the distinct fixed points on a small sample, lowest objective first."""
         kept: list[tuple[float, str, Solution]] = []
+        met: list[FloatArray] = []  # fixed points of the cheap prox
         for done, (name, start) in enumerate(starts.items()):
             self.report(done, len(starts) + 2, f"fixed points: {name} start")
-            solution = self.solve(problem, start, COARSE)
+            first = self._follow(problem, start.to_vector(), COARSE, [(problem, False)])
+            if any(np.abs(first.found.point - point).max() < _SAME for point in met):
+                continue  # the global search would repeat itself
+            if first.found.converged:
+                met.append(first.found.point)
+            solution = self.solve(problem, first.overlaps, COARSE)
+            solution = replace(solution, steps=solution.steps + first.steps)
             if not solution.usable:
                 continue
             near = (
@@ -238,8 +270,7 @@ class Solver:
             )
             if any(near):
                 continue
-            channel = problem.channel(solution.fields, global_prox=True)
-            objective = problem.objective(channel.means(solution.overlaps), solution.overlaps)
+            objective = problem.objective(solution.means, solution.overlaps)
             kept.append((objective if solution.settled else math.inf, name, solution))
         return [(name, solution) for _, name, solution in sorted(kept, key=lambda item: item[0])]
 
@@ -261,28 +292,28 @@ class Solver:
         name, coarse = found[0]
         if not coarse.settled:
             return measure(coarse, name, branches, tolerance)  # refining would not cure it
-        return self.refine(problem, coarse.overlaps, name, branches, tolerance, allowance)
+        return self.refine(coarse, name, branches, tolerance, allowance)
 
     def refine(
         self,
-        problem: Problem,
-        start: ErmOverlaps,
+        solution: Solution,
         name: str,
         branches: tuple[ErmBranch, ...],
         tolerance: float,
         allowance: float,
     ) -> ErmTheory:
         """Solve on growing samples until the test risk is as accurate as asked."""
+        problem = solution.problem
         largest = min(FINEST, int(math.log2(_MOST_TOKENS / BLOCKS / self.task.length.mean)))
-        first = FINE if tolerance < _ROUGH else COARSE
-        size, steps, response = min(first, largest), 0, None
+        size, steps, response = COARSE, solution.steps, None
+        if tolerance < _ROUGH:
+            size = min(FINE, largest)
+            solution = self.solve(problem, solution.overlaps, size)
+            steps += solution.steps
         while True:
             self.report(size - COARSE, FINEST - COARSE + 1, f"sample of {BLOCKS * 2**size}")
-            solution = self.solve(problem, start, size, response=response)
-            steps += solution.steps
             if response is None:
-                channel = problem.channel(solution.fields, global_prox=True)
-                response = problem.response(channel, solution.found.point)
+                response = problem.response(solution.channel, solution.found.point)
             result = measure(solution, name, branches, tolerance, response)
             missing = _missing(result, tolerance, allowance)
             if result.status in (Status.UNSTABLE, Status.NOT_CONVERGED):
@@ -291,22 +322,36 @@ class Solver:
             doubtful = size < FINE and 0.5 * MOST_GAP < result.trace_gap < 2.0 * MOST_GAP
             accurate = missing <= 1.0 and not doubtful
             if accurate or size >= largest or not solution.usable:
-                return replace(self._bracket(solution, result, size), steps=steps)
-            start = solution.overlaps
+                return replace(self._bracket(solution, result, size, response), steps=steps)
             # the error of scrambled Sobol points falls a little faster than 1/√size
             growth = math.ceil(1.2 * math.log2(missing)) if 0.0 < missing < math.inf else 2
             size = min(largest, size + max(FINE - size if doubtful else 1, growth))
+            solution = self.solve(problem, solution.overlaps, size, response=response)
+            steps += solution.steps
 
-    def _bracket(self, solution: Solution, result: ErmTheory, log2_size: int) -> ErmTheory:
+    def _bracket(
+        self, solution: Solution, result: ErmTheory, log2_size: int, response: Response
+    ) -> ErmTheory:
         """Return the result with the interval solved for, where jumps matter to the first order."""
         if result.trace_gap <= MOST_GAP or not solution.usable:
             return result
         problem = solution.problem
         other = replace(problem, stiffness="trace" if problem.stiffness == "stein" else "stein")
-        found = self.solve(other, solution.overlaps, log2_size)
+        found = self.solve(other, solution.overlaps, log2_size, response=response)
         risk = other.risk(found.overlaps) if found.settled else math.nan
         low, high = np.sort([result.test_risk, risk]).tolist()
         return replace(result, test_risk_low=low, test_risk_high=high)
+
+
+def _predicted(problem: Problem, start: ErmOverlaps, response: Response | None) -> FloatArray:
+    """Return the coordinates of a start, moved to the given variances along the response."""
+    x = start.to_vector()
+    for row, V in ((Coordinate.LOG_V_K, problem.V_k), (Coordinate.LOG_V_V, problem.V_v)):
+        if V is not None:
+            if response is not None:
+                x = x + (math.log(V) - x[row]) * response.matrix[:, row]
+            x[row] = math.log(V)
+    return x
 
 
 def _iterate(
@@ -336,6 +381,38 @@ def _iterate(
         function, x, tolerance=tolerance, damping=0.3, patience=15, longest_step=2.0
     )
     return replace(found, steps=found.steps + steps)
+
+
+def _settle(
+    problem: Problem, channel: Channel, x: FloatArray, response: Response | None
+) -> FixedPoint:
+    """Return the fixed point of the global prox.
+
+    One search of all samples serves the iteration until it settles, then all are searched again.
+    Where jumps keep the residual from falling further it stops, as `_iterate` does.
+    """
+    every, remembered = problem.step(channel), problem.step(channel, remembered=True)
+    steps, waited, best, least = 0, 0, x, math.inf
+    for _ in range(_MOST_SEARCHES):
+        gap = every(x) - x
+        residual = float(np.abs(gap if response is None else response.matrix @ gap).max())
+        steps += 1
+        waited = 0 if residual < 0.5 * least else waited + 1
+        if residual < least:
+            best, least = x, residual
+        if least <= _JUMPY:
+            return FixedPoint(best, least, steps, converged=True, diverged=False, damping=0.0)
+        if waited == 2 or not math.isfinite(residual):
+            break
+        found = _iterate(remembered, x, response, _JUMPY)
+        x, steps = found.point, steps + found.steps
+        if found.diverged:
+            break
+    if least < 50.0 * _JUMPY:
+        ends = {"converged": False, "diverged": False, "stalled": True}
+        return FixedPoint(best, least, steps, damping=0.0, **ends)
+    found = _iterate(every, best, response, _JUMPY)
+    return replace(found, steps=steps + found.steps)
 
 
 def _missing(result: ErmTheory, tolerance: float, allowance: float) -> float:

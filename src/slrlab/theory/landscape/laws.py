@@ -24,6 +24,8 @@ from slrlab.theory.moments.nodes import EDGE, NODE_STEP, gauss_weights
 
 ORDER = 4  # of the highest a + n that a risk and its gradient need
 PAIRS = tuple((a, n) for a in range(ORDER) for n in range(ORDER + 1 - a))
+# power of m in each coefficient of `_powers`
+_DEGREES = np.array([[max(column - n, 0) for column in range(ORDER + 1)] for _, n in PAIRS])
 # below this spread derivatives across it would be lost to rounding; a score within 1e-5 of another
 # changes a smooth risk by 1e-10
 _LEAST_SPREAD = 1e-5
@@ -44,8 +46,12 @@ class TokenLaws:
 
 
 def hermite(u: FloatArray, count: int) -> FloatArray:
-    """Return the rows ``He_0(u) … He_{count-1}(u)``."""
-    return np.asarray(hermite_e.hermeval(u, np.eye(count)))
+    """Return the rows ``He_0(u) … He_{count-1}(u)``, ``count >= 2``."""
+    rows = np.empty((count, *u.shape))
+    rows[0], rows[1] = 1.0, u
+    for n in range(2, count):
+        rows[n] = u * rows[n - 1] - (n - 1) * rows[n - 2]
+    return rows
 
 
 def gaussian_laws(
@@ -66,17 +72,19 @@ def gaussian_laws(
         g = (scores - m * mean) / tau
         density = np.exp(-(g**2) / 2.0) * (step / (tau * math.sqrt(2.0 * math.pi)))
         slopes = density * hermite(g, ORDER + 1) / tau ** np.arange(ORDER + 1)[:, None]
-        scale = m ** np.arange(ORDER)
-        rows = [(scale[: a + 1] * _powers(mean, a)) @ slopes[n : n + a + 1] for a, n in PAIRS]
-        laws.append(np.stack(rows))
+        laws.append(_powers(mean) * m**_DEGREES @ slopes)
     kept = (laws[0][0] > 0.0) | (laws[1][0] > 0.0)  # a huge signal leaves an empty gap
     return TokenLaws(scores[kept], laws[0][:, kept], laws[1][:, kept])
 
 
 @lru_cache(maxsize=64)
-def _powers(mean: float, a: int) -> FloatArray:
-    """Return the coefficients of ``(mean + x)^a`` in ``He_b(x)``."""
-    return np.asarray(hermite_e.poly2herme(np.polynomial.polynomial.polypow([mean, 1.0], a)))
+def _powers(mean: float) -> FloatArray:
+    """Return the coefficients of ``(mean + x)^a`` in ``He_b(x)``, at column ``b + n`` of a pair."""
+    found = np.zeros((len(PAIRS), ORDER + 1))
+    for row, (a, n) in zip(found, PAIRS, strict=True):
+        power = np.polynomial.polynomial.polypow([mean, 1.0], a)
+        row[n : n + a + 1] = hermite_e.poly2herme(power)
+    return found
 
 
 def product_laws(

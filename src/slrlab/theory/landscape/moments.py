@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -33,12 +33,13 @@ from slrlab.model.lengths import LengthLaw
 from slrlab.model.tasks import SelectionTask, Task, TiltedTask
 from slrlab.numerics.jet import Jet
 from slrlab.numerics.simplex import (
-    TokenFactors,
     exchangeable_window,
+    factor_sums,
     independent_window,
-    token_factors,
+    log_expectation,
 )
 from slrlab.theory.landscape.laws import (
+    ORDER,
     PAIRS,
     TokenLaws,
     gaussian_laws,
@@ -50,7 +51,17 @@ from slrlab.theory.moments.selected import selected_density, selection_rule
 
 _PLACE = {pair: i for i, pair in enumerate(PAIRS)}
 Entries = Callable[[int, int, int], FloatArray]  # E[χ*ᵃ F_j⁽ⁿ⁾] for (j, a, n)
+Jets = Callable[[int, int, int], Jet]  # the same with derivatives in m, S and the bias
+# rows of a table that make up a jet: the entry and its derivatives, with their factors
+_JETS = {pair: i for i, pair in enumerate(pair for pair in PAIRS if sum(pair) <= ORDER - 2)}
+_ROWS = np.array(
+    [[_PLACE[a + i, n + j] for i, j in ((0, 0), (1, 1), (0, 2), (0, 1))] for a, n in _JETS]
+)
+_NOTHING = np.array([[1.0 if pair == (0, 0) else 0.0] for pair in PAIRS])  # of φ⁰
+_PLAIN = np.array([[n == 0] for _, n in PAIRS] * 2)
+_SHARES = np.array([[1.0], [1.0], [0.5], [1.0]])
 Moments = dict[str, FloatArray]
+_DIGITS, _BIAS_STEP = 64.0, 0.25  # to which keys and biases are rounded for a window
 NAMES = ("A", "B", "P", "Q", "X", "Y", "U")
 
 
@@ -104,18 +115,24 @@ class _Factors:
     are ``E (L−1)…(L−i) z^{L−1−i}`` at the ``z`` of the other tokens.
     """
 
-    relevant: Entries
-    others: Entries
+    relevant: Jets
+    others: Jets
     lengths: tuple[Jet, ...]
     weights: FloatArray
 
     def integrate(self, jet: Jet) -> FloatArray:
         """Return value and derivatives of an integral."""
-        return np.asarray((jet.parts * self.weights).reshape(len(jet.parts), -1).sum(axis=1))
+        return np.asarray(jet.parts.reshape(len(jet.parts), -1) @ self.weights.ravel())
 
 
-def _jets(entries: Entries) -> Callable[[int, int, int], Jet]:
-    """Return entries with their derivatives in ``m``, ``S`` and the bias."""
+def _table_jets(table: FloatArray) -> Jets:
+    """Return entries of a table ``(j, pair, grid)`` with their derivatives."""
+    parts = table[:, _ROWS] * _SHARES
+    return lambda j, a, n: Jet(parts[j, _JETS[a, n]])
+
+
+def _jets(entries: Entries) -> Jets:
+    """Return entries, each computed when it is asked for, with their derivatives."""
 
     @cache
     def jet(j: int, a: int, n: int) -> Jet:
@@ -129,7 +146,7 @@ def _jets(entries: Entries) -> Callable[[int, int, int], Jet]:
 
 def _first(factors: _Factors) -> Moments:
     """Return the moments that ask for the place."""
-    r, o = _jets(factors.relevant), _jets(factors.others)
+    r, o = factors.relevant, factors.others
     alone, pair = factors.lengths[:2]
     pull = r(0, 0, 1) * pair  # the relevant score moves the weights of the others
     found = {
@@ -142,7 +159,7 @@ def _first(factors: _Factors) -> Moments:
 
 def _second(factors: _Factors) -> Moments:
     """Return the moments that sum over all pairs of tokens."""
-    r, o = _jets(factors.relevant), _jets(factors.others)
+    r, o = factors.relevant, factors.others
     alone, pair, triple = factors.lengths
     idle = r(0, 0, 0)
     first, second = idle * pair, idle * triple
@@ -164,42 +181,63 @@ def _second(factors: _Factors) -> Moments:
     return {name: factors.integrate(jet) for name, jet in found.items()}
 
 
+def _laws(task: Task, m: float, spread: float, resolution: float) -> TokenLaws:
+    shift = task.gaussian_shift if isinstance(task, TiltedTask) else 0.0
+    if shift is not None:
+        return gaussian_laws(shift, m, spread, edge(task), resolution)
+    assert isinstance(task, TiltedTask)
+    return product_laws(*tilted_nodes(task, abs(m), resolution), m, spread, resolution)
+
+
+def _rounded(x: float) -> float:
+    """Return the nearest number of few digits, so that nearby calls share their windows."""
+    fraction, power = math.frexp(x)
+    return math.ldexp(round(fraction * _DIGITS) / _DIGITS, power)
+
+
+@lru_cache(maxsize=256)
+def _window(
+    task: Task, activation: Normalised, m: float, spread: float, resolution: float
+) -> FloatArray:
+    """Return ends of ``log t`` that hold the integrands for all keys and biases rounded to these.
+
+    Rounding moves a score by at most its share in `_DIGITS`, and ``log φ`` by its slope times that.
+    """
+    laws = _laws(task, m, spread, resolution)
+    log_phi = activation.log_phi(laws.scores)
+    sums = laws.relevant[0], laws.others[0], task.length.generating
+    ends = independent_window(log_phi, *sums, activation.sink)
+    order = np.argsort(laws.scores)
+    rises = np.diff(log_phi[order]) / np.maximum(np.diff(laws.scores[order]), 1e-12)
+    steepest = float(np.abs(rises).max(initial=0.0, where=np.isfinite(rises)))
+    moved = 2.0 * float(np.abs(laws.scores).max()) / _DIGITS + _BIAS_STEP / 2.0
+    margin = moved * steepest
+    return np.asarray(ends + np.array([-margin, margin]))
+
+
 def _independent(
     task: Task, activation: Elementwise | Normalised, keys: tuple[float, float], resolution: float
 ) -> _Factors:
     """Return the factors of independent tokens (selection tasks: all alike)."""
     m, spread = keys[0], math.sqrt(keys[1])
-    shift = task.gaussian_shift if isinstance(task, TiltedTask) else 0.0
-    if shift is not None:
-        laws = gaussian_laws(shift, m, spread, edge(task), resolution)
-    else:
-        assert isinstance(task, TiltedTask)
-        nodes = tilted_nodes(task, abs(m), resolution)
-        laws = product_laws(*nodes, m, spread, resolution)
+    laws = _laws(task, m, spread, resolution)
     if isinstance(activation, Elementwise):
         return _elementwise(task.length, activation, laws)
     width = math.hypot(m, spread)
     log_phi = activation.log_phi(laws.scores)
     generating = task.length.generating
-    ends = independent_window(
-        log_phi, laws.relevant[0], laws.others[0], generating, activation.sink
-    )
+    bias = round(float(activation.bias or 0.0) / _BIAS_STEP) * _BIAS_STEP
+    ends = _window(task, activation.with_bias(bias), _rounded(m), _rounded(spread), resolution)
     u, weights = laplace_grid(activation, task, width, resolution).nodes(ends)
-    found = token_factors(u, log_phi, *laws.relevant, *laws.others)
-    relevant, others = found[: len(PAIRS)], found[len(PAIRS) :]
-    lengths = _lengths(_jets(_entries(others))(0, 0, 0), generating(others[0].log_zero, 3))
+    sums = factor_sums(u, log_phi, np.concatenate([laws.relevant, laws.others]).T)
+    zero, one, two, missing = np.moveaxis(sums, 2, 1)
+    log_zero = log_expectation(zero[len(PAIRS)], missing[len(PAIRS)])
+    # E He_n = 0: the complement has the same average without cancellation
+    table = np.stack([np.where(_PLAIN, zero, -missing), one, two])
+    relevant, others = (_table_jets(part) for part in np.split(table, 2, axis=1))
+    lengths = _lengths(others(0, 0, 0), generating(log_zero, 3))
     mute = np.exp(-activation.sink * np.exp(np.minimum(u, 700.0)))
-    return _Factors(_entries(relevant), _entries(others), lengths, mute * weights)
-
-
-def _entries(factors: Sequence[TokenFactors]) -> Entries:
-    def entries(j: int, a: int, n: int) -> FloatArray:
-        found = factors[_PLACE[a, n]]
-        if j == 0:  # E He_n = 0: the complement has the same average without cancellation
-            return found.zero if n == 0 else -found.missing
-        return found.one if j == 1 else found.two
-
-    return entries
+    return _Factors(relevant, others, lengths, mute * weights)
 
 
 def _lengths(z: Jet, generating: Sequence[FloatArray]) -> tuple[Jet, ...]:
@@ -209,17 +247,12 @@ def _lengths(z: Jet, generating: Sequence[FloatArray]) -> tuple[Jet, ...]:
 def _elementwise(length: LengthLaw, activation: Elementwise, laws: TokenLaws) -> _Factors:
     """Return the factors of an elementwise activation: no Laplace variable."""
     sigma = activation.weights(laws.scores)
-
-    def entries(law: FloatArray) -> Entries:
-        def entry(j: int, a: int, n: int) -> FloatArray:
-            if j == 0:
-                return np.array([1.0 if (a, n) == (0, 0) else 0.0])
-            return np.array([law[_PLACE[a, n]] @ sigma**j])
-
-        return entry
-
-    relevant, others = entries(laws.relevant), entries(laws.others)
-    lengths = _lengths(_jets(others)(0, 0, 0), length.generating(np.zeros(1), 3))
+    powers = np.stack([sigma, sigma**2], axis=1)
+    relevant, others = (
+        _table_jets(np.stack([_NOTHING, *(law @ powers).T[..., None]]))
+        for law in (laws.relevant, laws.others)
+    )
+    lengths = _lengths(others(0, 0, 0), length.generating(np.zeros(1), 3))
     return _Factors(relevant, others, lengths, np.ones(1))
 
 
@@ -253,14 +286,14 @@ def _selected(
 
     others = entries(kernel.survive)
     absent = np.minimum(kernel.missing[:, None] + kernel.survive(missing[0]), 1.0 - 1e-16)
-    z = _jets(others)(0, 0, 0)
+    left = _jets(others)
+    z = left(0, 0, 0)
     g0, g1, g2, g3 = generating(np.log1p(-absent), 3)
     # with the selected token among them: Σ P(L) L z^(L−1) and its derivatives
     counts = (z.value * g1 + g0, z.value * g2 + 2.0 * g1, z.value * g3 + 3.0 * g2)
     mute = np.exp(-activation.sink * np.exp(np.minimum(u, 700.0)))
-    return _Factors(
-        entries(kernel.pick), others, _lengths(z, counts), kernel.weights[:, None] * mute * weights
-    )
+    weights = kernel.weights[:, None] * mute * weights
+    return _Factors(_jets(entries(kernel.pick)), left, _lengths(z, counts), weights)
 
 
 def _decays(
