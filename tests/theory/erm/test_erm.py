@@ -356,7 +356,7 @@ def test_best_ridge_is_inside_where_the_prox_jumps():
 )
 def test_seeds_agree_on_the_best_ridge(task, activation, alpha):
     found = [
-        optimal_ridge(task, activation, alpha=alpha, tolerance=2e-3, seed=seed) for seed in (0, 1)
+        optimal_ridge(task, activation, alpha=alpha, tolerance=5e-3, seed=seed) for seed in (0, 1)
     ]
     gap = found[0].test_risk - found[1].test_risk
     # an error from eight blocks is Student's t with 7 degrees of freedom: 1 in 1000 at 5.4
@@ -367,7 +367,7 @@ def test_seeds_agree_on_the_best_ridge(task, activation, alpha):
         alpha=alpha,
         ridge_k=found[0].ridge_k,
         ridge_v=found[0].ridge_v,
-        tolerance=2e-3,
+        tolerance=5e-3,
         seed=1,
     )
     noise = 5.4 * math.hypot(crossed.test_risk_error, found[1].test_risk_error)
@@ -375,15 +375,15 @@ def test_seeds_agree_on_the_best_ridge(task, activation, alpha):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["train_mse", "objective"])
-def test_training_errors_are_honest(name):
+def test_training_errors_are_honest():
     runs = [
         erm_theory(
             SPIKED, "softmax", alpha=4.0, ridge_k=0.5, ridge_v=0.8, tolerance=1e-2, seed=seed
         )
         for seed in range(12)
     ]
-    values = np.array([getattr(run, name) for run in runs])
-    stated = np.sqrt(np.mean([run.errors[name] ** 2 for run in runs]))
-    # the scatter of 12 runs has a relative error of 0.21
-    assert 0.4 <= values.std(ddof=1) / stated <= 1.7
+    for name in ("train_mse", "objective"):
+        values = np.array([getattr(run, name) for run in runs])
+        stated = np.sqrt(np.mean([run.errors[name] ** 2 for run in runs]))
+        # the scatter of 12 runs has a relative error of 0.21
+        assert 0.4 <= values.std(ddof=1) / stated <= 1.7, name
