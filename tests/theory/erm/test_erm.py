@@ -13,6 +13,7 @@ from slrlab import (
     ComputationError,
     ErmTheory,
     MaxSLR,
+    OrderParameters,
     SpikedSLR,
     Status,
     bayes_risk,
@@ -23,6 +24,7 @@ from slrlab import (
     minimal_risk,
     optimal_ridge,
     ridge_map,
+    risk_at,
 )
 from slrlab.theory.erm.measure import measure
 from slrlab.theory.erm.problem import Problem
@@ -31,9 +33,9 @@ from slrlab.theory.erm.solve import Solver
 SPIKED = SpikedSLR(signal=2.0, length=3)
 KEYS = ("m_k", "m_v", "q_k", "q_v", "V_k", "V_v", "test_risk", "train_mse")
 
-# Entries of the reference whose own error (three replicates) is too small, as its authors confirm:
-# see tests/data/README.md. Two seeds here, a million sequences each, agree to 2e-4.
-SETTLED = {(2, "m_k"): 1.34156, (3, "q_k"): 1.16489}
+# Entries of the reference whose own error is too small, as its authors confirm: they are off by up
+# to 2e-3 (tests/data/README.md). The risk at all overlaps is compared with a quadrature instead.
+DOUBTFUL = {(2, "m_k"), (3, "q_k")}
 
 
 @pytest.mark.parametrize("index", [pytest.param(0, marks=pytest.mark.slow), 1, 2, 3, 4, 5, 6])
@@ -53,11 +55,17 @@ def test_reference(erm_reference, index):
     )
     assert found.branch == "informed"
     for name in KEYS:
-        expected = SETTLED.get((index, name), case["value"][name])
         error = case["standard_error"][name]
         own = found.errors.get(name, found.test_risk_error)
         allowed = max(1e-3, 3.0 * math.hypot(error, own))
-        assert abs(getattr(found, name) - expected) <= allowed, name
+        if (index, name) in DOUBTFUL:
+            allowed = 2e-3 + 3.0 * own
+        assert abs(getattr(found, name) - case["value"][name]) <= allowed, name
+    order = OrderParameters(
+        found.m_k, found.m_v, found.q_k - found.m_k**2, found.q_v - found.m_v**2
+    )
+    exact = risk_at(task, case["activation"], order).risk
+    assert abs(found.test_risk - exact) <= 4.0 * found.test_risk_error
 
 
 def ridge_regression(alpha, ridge, noise):
@@ -375,15 +383,15 @@ def test_seeds_agree_on_the_best_ridge(task, activation, alpha):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["train_mse", "objective"])
-def test_training_errors_are_honest(name):
+def test_training_errors_are_honest():
     runs = [
         erm_theory(
             SPIKED, "softmax", alpha=4.0, ridge_k=0.5, ridge_v=0.8, tolerance=1e-2, seed=seed
         )
         for seed in range(12)
     ]
-    values = np.array([getattr(run, name) for run in runs])
-    stated = np.sqrt(np.mean([run.errors[name] ** 2 for run in runs]))
-    # the scatter of 12 runs has a relative error of 0.21
-    assert 0.4 <= values.std(ddof=1) / stated <= 1.7
+    for name in ("train_mse", "objective"):
+        values = np.array([getattr(run, name) for run in runs])
+        stated = np.sqrt(np.mean([run.errors[name] ** 2 for run in runs]))
+        # the scatter of 12 runs has a relative error of 0.21
+        assert 0.4 <= values.std(ddof=1) / stated <= 1.7, name

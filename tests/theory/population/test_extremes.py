@@ -15,11 +15,12 @@ from slrlab.theory.population.closed_forms import linear_risk
 ACTIVATIONS = ("softmax", "linear", "erf", "softplus", "sparsemax")
 SIGNALS = (0.0, 1e-6, 0.1, 3.0, 30.0, 1e3, 1e5, 1e12, 1e300)
 LENGTHS = (1, 2, 10, 1000, 10**6, 10**10, 10**15, "2,7,10000")
-NOISES = (0.0, 0.5)
-GRID = [*product(("spiked", "max"), SIGNALS, LENGTHS, NOISES, ACTIVATIONS)]
+SETTINGS = [*product(("spiked", "max"), SIGNALS, LENGTHS, ACTIVATIONS)]
+# noise adds its square to every risk: one of two values in turn is enough
+GRID = [(*setting, 0.5 * (index % 2)) for index, setting in enumerate(SETTINGS)]
 
 
-def _check(name, signal, length, noise, activation):
+def _check(name, signal, length, activation, noise):
     task = make_task(name, signal=signal, length=length, noise=noise)
     result, bayes = minimal_risk(task, activation), bayes_risk(task).risk
     assert result.status.usable
@@ -34,7 +35,7 @@ def _check(name, signal, length, noise, activation):
         assert result.risk == pytest.approx(linear_risk(task), rel=1e-8, abs=1e-13)
 
 
-@pytest.mark.parametrize("setting", GRID[::37], ids=str)
+@pytest.mark.parametrize("setting", GRID[::19], ids=str)
 def test_extreme_settings_have_an_answer_between_bayes_and_trivial(setting):
     _check(*setting)
 
@@ -44,7 +45,7 @@ def test_extreme_settings_have_an_answer_between_bayes_and_trivial(setting):
 @pytest.mark.parametrize("name", ["spiked", "max"])
 def test_the_whole_grid_has_answers_between_bayes_and_trivial(name, activation):
     for setting in GRID:
-        if (setting[0], setting[-1]) == (name, activation):
+        if (setting[0], setting[3]) == (name, activation):
             _check(*setting)
 
 
