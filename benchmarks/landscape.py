@@ -56,7 +56,7 @@ def main() -> None:
                 missed.append(f"{name} on {task.name}: error {error:.1e} at resolution 1")
         if task.length.longest <= 100:
             sampled(task, activation, exact, unit)
-    table = tabulate(SpikedSLR(2.0, 10), "softmax", m=(-0.5, 2.0), spread=1.0)
+    table = tabulate(SpikedSLR(2.0, 10), "softmax", m=(-0.5, 2.0), std=1.0)
     landscape = make_landscape(SpikedSLR(2.0, 10), make_activation("softmax"), resolution=1.9)
     exact = landscape(K, V, 0.0)
     print(f"softmax, spiked-SLR, length 10, from a table of {table.series[0, 0].size} points")

@@ -39,7 +39,7 @@ def test_a_recipe_is_one_file_and_its_command_works(package, name, tmp_path):
     (commands,) = re.findall(r"^```sh\n(.*?)^```", RECIPES[name], re.S | re.M)
     with (package / path).open("a", encoding="utf-8") as target:
         target.write(f"\n\n{file}" if target.tell() else file)
-    places = {
+    paths = {
         "PATH": f"{package}{os.pathsep}{os.environ['PATH']}",
         "PYTHONPATH": str(package / "src"),
         "SLRLAB_WORKERS": "1",
@@ -48,7 +48,7 @@ def test_a_recipe_is_one_file_and_its_command_works(package, name, tmp_path):
     module = path.removeprefix("src/").removesuffix(".py").replace("/", ".")
     code = f"import {module} as module\nexec({test!r}, dict(vars(module)))"
     for command in (["sh", "-e", "-c", commands], [sys.executable, "-W", "error", "-c", code]):
-        environment = os.environ | places
+        environment = os.environ | paths
         done = subprocess.run(
             command, cwd=tmp_path, env=environment, capture_output=True, text=True
         )

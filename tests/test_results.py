@@ -48,7 +48,7 @@ TRAINED = {"alpha": 4.0, "ridge_k": 1.0, "ridge_v": 1.0}
 
 
 def ensemble():
-    table = tabulate(SpikedSLR(2.0, 3), "linear", m=(-2.0, 3.0), spread=2.0)
+    table = tabulate(SpikedSLR(2.0, 3), "linear", m=(-2.0, 3.0), std=2.0)
     return flow_ensemble(table, *0.1 * np.random.default_rng(0).standard_normal((2, 3, 4)))
 
 

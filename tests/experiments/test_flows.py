@@ -52,11 +52,11 @@ def test_the_gap_closes_with_the_dimension():
         compare_descent(TASK, "softmax", dim=dim, time=2.0, rate=0.02, start=OFF, record=9, seeds=n)
         for dim, n in ((50, 6), (450, 2))
     )
-    spread = [
+    scatter = [
         np.sqrt(np.mean([(run.m_vv - found.flow.m_vv) ** 2 for run in found.runs]))
         for found in (small, large)
     ]
-    assert 1.5 < spread[0] / spread[1] < 6.0  # 3 = √(450/50)
+    assert 1.5 < scatter[0] / scatter[1] < 6.0  # 3 = √(450/50)
 
 
 @pytest.mark.slow

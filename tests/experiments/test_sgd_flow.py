@@ -59,11 +59,11 @@ def test_all_overlaps_follow_the_flow(task, activation, rate, batch):
     given = {"rate": rate, "batch": batch, "start": (K, V), "time": TIME, "times": times}
     flow = sgd_flow(task, activation, samples=1 << 15, **given)
     paths = np.array([simulated(task, activation, rate, batch, seed) for seed in range(SEEDS)])
-    for place, name in enumerate((*OVERLAPS, "bias")):
+    for index, name in enumerate((*OVERLAPS, "bias")):
         expected = getattr(flow, name)
-        assert paths[:, place, 0] == pytest.approx(expected[0], abs=1e-9)
+        assert paths[:, index, 0] == pytest.approx(expected[0], abs=1e-9)
         for stop in range(1, STOPS):
-            found = Estimate.of(paths[:, place, stop])
+            found = Estimate.of(paths[:, index, stop])
             # at finite D the mean is off by O(1/D) too, measured to be up to 2/D
             scale = math.hypot(found.error, 2.0 / DIM)
             assert abs(found.value - expected[stop]) < 4.5 * scale, (name, stop)

@@ -75,8 +75,8 @@ def test_projection_threshold_solves_its_equation(power):
     sigma = Projection("p", power=power).weights(x)
     root = sigma ** (1 / power)
     tau = (x / power - root)[sigma > 0]
-    spread = [np.ptp((x[i] / power - root[i])[sigma[i] > 0]) for i in range(50)]
-    assert max(spread) < 1e-7
+    ranges = [np.ptp((x[i] / power - root[i])[sigma[i] > 0]) for i in range(50)]
+    assert max(ranges) < 1e-7
     assert np.isfinite(tau).all()
 
 

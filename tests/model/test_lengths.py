@@ -84,10 +84,10 @@ def test_any_weights_make_a_law_whose_samples_have_its_mean(weights):
     total = math.fsum(weights.values())
     law = LengthLaw.of({n: w / total for n, w in weights.items()})
     drawn = law.sample(np.random.default_rng(0), 4000)
-    spread = math.sqrt(
+    std = math.sqrt(
         sum(p * (n - law.mean) ** 2 for n, p in zip(law.lengths, law.probabilities, strict=True))
     )
-    assert abs(drawn.mean() - law.mean) <= 5 * spread / math.sqrt(4000) + 1e-12
+    assert abs(drawn.mean() - law.mean) <= 5 * std / math.sqrt(4000) + 1e-12
 
 
 def test_lengths_of_probability_zero_are_dropped():

@@ -11,11 +11,11 @@ TASK_CASES = [SpikedSLR(2.0, 4), MaxSLR(1.5, 4), MaxSLR(math.inf, 4), SpikedSLR(
 
 @pytest.mark.parametrize("task", TASK_CASES, ids=str)
 def test_the_posterior_is_calibrated(task):
-    """Among places given probability p, a fraction p is right (the Nishimori property)."""
+    """Among locations given probability p, a fraction p is right (the Nishimori property)."""
     length = task.length.longest
-    scores, place = task.sample_scores(np.random.default_rng(1), 60_000, length)
+    scores, location = task.sample_scores(np.random.default_rng(1), 60_000, length)
     posterior = task.posterior(scores)
-    hit = posterior[np.arange(len(place)), place]
+    hit = posterior[np.arange(len(location)), location]
     squares = (posterior**2).sum(axis=1)
     gap = hit - squares
     assert abs(gap.mean()) <= 4 * gap.std() / math.sqrt(gap.size) + 1e-12
@@ -104,9 +104,9 @@ def _moments(scores, rest):
 def test_scores_from_uniforms_have_the_law_of_sampled_ones(task, draw):
     rng, size, length = np.random.default_rng(7), 200_000, task.length.longest
     ours = draw(task, rng.random((size, length + 1)))
-    scores, place = task.sample_scores(rng, size, length)
-    relevant = scores[np.arange(size), place]
-    rest = scores[np.arange(length) != place[:, None]].reshape(size, length - 1)
+    scores, location = task.sample_scores(rng, size, length)
+    relevant = scores[np.arange(size), location]
+    rest = scores[np.arange(length) != location[:, None]].reshape(size, length - 1)
     assert ours.shape == (size, length)
     (mean, error), (sampled, sampled_error) = (
         _moments(ours[:, 0], ours[:, 1:]),

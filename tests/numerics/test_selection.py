@@ -18,7 +18,7 @@ def test_the_aligned_rule_equals_the_general_one(signal, scale, length):
     general = attention_moments(task, Normalised("general"), scale, resolution=1.35)
     assert special_case.target == pytest.approx(general.target, abs=1e-12)
     assert special_case.shortfall == pytest.approx(general.shortfall, abs=1e-12)
-    assert special_case.spread == pytest.approx(general.spread, abs=1e-12)
+    assert special_case.unexplained == pytest.approx(general.unexplained, abs=1e-12)
 
 
 @pytest.mark.parametrize(("signal", "scale"), [(1.0, 0.7), (4.0, 9.0), (30.0, 30.0)])

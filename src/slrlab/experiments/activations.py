@@ -356,35 +356,37 @@ def _draw_curve(axes: Axes, x: str, rows: list[Compared], where: str, strength: 
     known = axes.get_legend_handles_labels()[1]
     if x == "activation":
         marks = [mark_of(row.found.setting.activation_name) for row in rows]
-        places: list[Any] = [mark.label for mark in marks]
-        for place, mark, row in zip(places, marks, rows, strict=True):
+        positions: list[Any] = [mark.label for mark in marks]
+        for position, mark, row in zip(positions, marks, rows, strict=True):
             look = mark.line(label="_nolegend_", linestyle="none", capsize=3, alpha=strength)
-            axes.errorbar(place, row.risk.value, yerr=row.risk.error, **look)
+            axes.errorbar(position, row.risk.value, yerr=row.risk.error, **look)
         look = BAYES.line(label=f"Bayes{where}", alpha=strength)
         axes.axhline(rows[0].bayes_risk.value, **look)
         axes.margins(x=0.2)
     else:
         mark = mark_of(rows[0].found.setting.activation_name)
-        finite = [row for row in rows if math.isfinite(_place(row, x))]
+        finite = [row for row in rows if math.isfinite(_position(row, x))]
         for row in (row for row in rows if row not in finite):
             label = f"{mark.label}, {x} ∞{where}"
             look = mark.line(label=label, marker="", linestyle=":", alpha=strength)
             axes.axhline(row.risk.value, **look)
-        rows = sorted(finite, key=lambda row: _place(row, x))
-        places = [_place(row, x) for row in rows]
+        rows = sorted(finite, key=lambda row: _position(row, x))
+        positions = [_position(row, x) for row in rows]
         if f"Bayes{where}" not in known:
             best = [row.bayes_risk.value for row in rows]
-            axes.plot(places, best, **BAYES.line(label=f"Bayes{where}", zorder=1, alpha=strength))
+            axes.plot(
+                positions, best, **BAYES.line(label=f"Bayes{where}", zorder=1, alpha=strength)
+            )
         look = mark.line(label=f"{mark.label}{where}", capsize=2, alpha=strength)
         values, errors = ([getattr(r.risk, part) for r in rows] for part in ("value", "error"))
-        axes.errorbar(places, values, yerr=errors, **look)
+        axes.errorbar(positions, values, yerr=errors, **look)
         bands = [_interval(row) for row in rows]
         if any(end > start for start, end in bands):
             low, high = ([band[side] for band in bands] for side in (0, 1))
-            axes.fill_between(places, low, high, color=mark.color, alpha=0.15, linewidth=0)
-        if places and max(places) > 4.0 * min(places):
-            axes.set_xscale(**log_scale(places))
-    mark_statuses(axes, places, [r.risk.value for r in rows], [r.found.status for r in rows])
+            axes.fill_between(positions, low, high, color=mark.color, alpha=0.15, linewidth=0)
+        if positions and max(positions) > 4.0 * min(positions):
+            axes.set_xscale(**log_scale(positions))
+    mark_statuses(axes, positions, [r.risk.value for r in rows], [r.found.status for r in rows])
 
 
 def _interval(row: Compared) -> tuple[float, float]:
@@ -394,7 +396,7 @@ def _interval(row: Compared) -> tuple[float, float]:
     return row.risk.value, row.risk.value
 
 
-def _place(row: Compared, x: str) -> float:
+def _position(row: Compared, x: str) -> float:
     """Return where a row stands on the axis of a setting."""
     if x == "alpha":
         return row.alpha

@@ -85,8 +85,8 @@ class AmpComparison(Result):
             row = [str(iteration)]
             for name in COMPARED:
                 value, error = getattr(self, name)[at], getattr(self, f"{name}_error")[at]
-                spread = "" if math.isnan(error) else f"±{error:.3f}"
-                row += [f"{value:.4f}{spread}", f"{getattr(self, f'{name}_se')[at]:.4f}"]
+                error_text = "" if math.isnan(error) else f"±{error:.3f}"
+                row += [f"{value:.4f}{error_text}", f"{getattr(self, f'{name}_se')[at]:.4f}"]
             rows.append(row)
         return columns, rows
 

@@ -1,7 +1,7 @@
 r"""Theory and simulation of trained attention on the same setting, tested quantity by quantity.
 
 The difference of the two is tested with Student's t: the error of the simulation comes from the
-spread over seeds, that of the theory from the spread over blocks of its sample. At finite ``D`` a
+scatter over seeds, that of the theory from the scatter over blocks of its sample. At finite ``D`` a
 drift ``O(1/D)`` is part of the difference; `slrlab.experiments.dimensions` estimates it.
 """
 

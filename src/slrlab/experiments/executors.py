@@ -207,12 +207,12 @@ class Processes:
         self._unsent: list[Outcome] = []
 
     def submit(self, key: str, function: Callable[..., Any], *given: Any) -> None:
-        busy = {place for place, _ in self._running.values()}
-        place = next(place for place in range(self.slots) if place not in busy)
-        if not self._workers[place].alive():  # it died without a call
-            self._renew(place)
-        pipe = self._workers[place].pipe
-        self._running[pipe] = place, key
+        busy = {slot for slot, _ in self._running.values()}
+        slot = next(slot for slot in range(self.slots) if slot not in busy)
+        if not self._workers[slot].alive():  # it died without a call
+            self._renew(slot)
+        pipe = self._workers[slot].pipe
+        self._running[pipe] = slot, key
         try:
             pipe.send((function, given))
         except OSError:
@@ -224,19 +224,19 @@ class Processes:
     def finished(self, timeout: float) -> list[Outcome]:
         ended, self._unsent = self._unsent, []
         for pipe in wait(list(self._running), 0.0 if ended else timeout):
-            place, key = self._running.pop(pipe)
+            slot, key = self._running.pop(pipe)
             try:
-                ended.append(Outcome(key, *self._workers[place].pipe.recv()))
+                ended.append(Outcome(key, *self._workers[slot].pipe.recv()))
             except (EOFError, OSError):
-                self._renew(place)
+                self._renew(slot)
                 ended.append(Outcome(key, lost=True))
             except Exception as error:  # a value that cannot be read in this process
                 ended.append(Outcome(key, error=error))
         return ended
 
-    def _renew(self, place: int) -> None:
-        self._workers[place].close()
-        self._workers[place] = _Worker()
+    def _renew(self, slot: int) -> None:
+        self._workers[slot].close()
+        self._workers[slot] = _Worker()
 
     def close(self) -> None:
         for worker in self._workers:

@@ -1,7 +1,7 @@
 r"""Descent in ``R^D`` beside the flow of its order parameters, at the same times.
 
 The flow is that of the population risk, so descent must meet fresh sequences all the way: on a
-fixed set of ``N`` it would go to the minimum of their mean loss, which is another place at any
+fixed set of ``N`` it would go to the minimum of their mean loss, which is another point at any
 finite ``N/D``. Time is that of `slrlab.simulation.descent.full_batch`.
 """
 
@@ -158,7 +158,7 @@ def compare_descent(
         As for `slrlab.gradient_flow`; vectors of R⁴ are put on the teachers and on two directions
         that each run draws.
     record
-        Number of times to compare, evenly spread from start to end.
+        Number of times to compare, evenly spaced from start to end.
     test_samples
         Fresh sequences that measure the risk of the descent.
     seeds, seed

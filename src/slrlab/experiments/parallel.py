@@ -1,4 +1,4 @@
-"""One way to spread independent computations over the cores of this machine, and to keep them."""
+"""Run independent computations on the cores of this machine, and keep what they return."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def parallel_map(
     ):
         shared = None
     if store is None and shared is None:
-        keys = [str(place) for place in range(len(items))]
+        keys = [str(index) for index in range(len(items))]
     else:
         keys = [_key(function, item) for item in items]
     wanted = dict(zip(keys, items, strict=True))

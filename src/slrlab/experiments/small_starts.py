@@ -19,7 +19,7 @@ from slrlab.theory.landscape.table import tabulate
 from slrlab.theory.population.minimal import PopulationRisk, minimal_risk
 
 _ACCURACY = 1e-4  # of the table: risks to about 1e-5
-_SPREAD = 1.5  # beyond the longest key of a small start, before it turns to k*
+_STD = 1.5  # beyond the longest key of a small start, before it turns to k*
 INFINITY = "infinity"
 ENDS = ("matched", "mismatched", INFINITY, "other", "not converged")
 
@@ -49,7 +49,7 @@ def small_starts(
     starts = [start_vectors("random", size, seed) for seed in range(runs)]
     k, v = np.array(starts).transpose(1, 0, 2)
     low, high = min(-5.0 * size, float(k[:, 0].min())), best.m_k + 5.0 * size
-    table = tabulate(task, activation, m=(low, high), spread=_SPREAD, tolerance=_ACCURACY)
+    table = tabulate(task, activation, m=(low, high), std=_STD, tolerance=_ACCURACY)
     flows = flow_ensemble(table, k, v, time=time, tolerance=1e-7)
     ends, orders = [], []
     for index, status in enumerate(flows.statuses):

@@ -116,7 +116,7 @@ def limit(means: Sequence[Estimate], dims: Sequence[int]) -> Limit:
 
     The weights are ``D·n`` for a mean of ``n`` seeds, because what concentrates has a variance of
     order ``1/D``. They do not depend on the data, so ``a`` and ``b`` are fixed combinations of the
-    means and their errors follow from the spread over seeds, whether or not that variance is so.
+    means and their errors follow from the scatter over seeds, whether or not that variance is so.
 
     >>> found = limit([Estimate(1.2, 0.01, 15), Estimate(1.1, 0.01, 15)], [100, 200])
     >>> round(found.value.value, 3), round(found.drift.value, 3)

@@ -163,8 +163,8 @@ class _Plane:
     ) -> None:
         self.flows = flows
         self.minima = _minima(flows)
-        places = [(item.order.m_kk, item.order.m_kv) for item in self.minima]
-        marked = np.array([(0.0, 0.0), *places]).T
+        ends = [(item.order.m_kk, item.order.m_kv) for item in self.minima]
+        marked = np.array([(0.0, 0.0), *ends]).T
         across = [marked[0], *(flow.m_kk for flow in flows)]
         along = [marked[1], *(flow.m_kv for flow in flows)]
         self.x, self.y = _ends(across, _FINE), _ends(along, _FINE)
@@ -205,7 +205,7 @@ def _ends(values: Sequence[FloatArray], points: int) -> FloatArray:
 
 
 def _minima(flows: Sequence[Flow]) -> list[Minimum]:
-    """Return the places where flows end, each once; what lies at infinity is no place."""
+    """Return where flows end, each point once; ends at infinity are left out."""
     found: list[Minimum] = []
     for flow in flows:
         end = flow.destination

@@ -119,15 +119,15 @@ def _own_ridges(rows: list[dict[str, Any]], profile: str, report: Report | None)
     """
     points = [_setting(row) for row in rows]
     grids: dict[int, list[Setting]] = {}
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         row["ridge_from"] = "theory"
         if profile == "full" or not _trusted(row):
             row["ridge_from"] = "training"
-            grids[place] = [
+            grids[index] = [
                 replace(
-                    points[place],
-                    ridge_k=a * points[place].ridge_k,
-                    ridge_v=b * points[place].ridge_v,
+                    points[index],
+                    ridge_k=a * points[index].ridge_k,
+                    ridge_v=b * points[index].ridge_v,
                 )
                 for a in KEY_FACTORS[profile]
                 for b in VALUE_FACTORS[profile]
@@ -138,10 +138,10 @@ def _own_ridges(rows: list[dict[str, Any]], profile: str, report: Report | None)
         for point in grid
     ]
     found = iter(simulated_rows(pilots, label="figure 3: ridges of training", report=report))
-    for place, grid in grids.items():
+    for index, grid in grids.items():
         risks = [next(found)["simulated_risk"] for _ in grid]
         if np.isfinite(risks).any():
-            points[place] = grid[int(np.nanargmin(risks))]
+            points[index] = grid[int(np.nanargmin(risks))]
     return points
 
 

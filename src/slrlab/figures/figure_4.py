@@ -109,13 +109,13 @@ def _symbol(name: str) -> str:
 
 def _learned(panel: Axes, part: pd.DataFrame, color: str) -> None:
     """Draw means with bars from the smallest to the largest value, on lines of the best ones."""
-    for place, (name, (marker, filling)) in enumerate(LEARNED.items()):
+    for index, (name, (marker, filling)) in enumerate(LEARNED.items()):
         rows = part[part["quantity"] == name]
         panel.plot(rows["signal"], rows["optimum"], color=color, alpha=0.5)
-        shift = 1.06 ** (place - 0.5)
-        spread = np.abs([rows["mean"] - rows["min"], rows["max"] - rows["mean"]])
+        shift = 1.06 ** (index - 0.5)
+        reach = np.abs([rows["mean"] - rows["min"], rows["max"] - rows["mean"]])
         look: dict[str, Any] = {"fmt": marker, "fillstyle": filling, "capsize": 2, "color": color}
-        panel.errorbar(shift * rows["signal"], rows["mean"], yerr=spread, **look)
+        panel.errorbar(shift * rows["signal"], rows["mean"], yerr=reach, **look)
         panel.plot([], [], marker, color="0.3", fillstyle=filling, label=_symbol(name))
     panel.plot([], [], color="0.3", alpha=0.5, label="best value")
     rest = part[part["quantity"].isin(VANISHING)][["min", "max"]].abs().to_numpy()

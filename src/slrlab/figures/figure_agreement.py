@@ -62,8 +62,8 @@ def compute(profile: str = "quick", report: Report | None = None) -> pd.DataFram
     settings = [(setting, TOLERANCE[profile]) for setting in chosen]
     theory = parallel_map(_theory, settings, label="agreement: theory", report=report)
     points = [
-        (number, known, dim, SEEDS[profile], place)
-        for place, dim in reversed(list(enumerate(DIMS[profile])))  # the costly ones first
+        (number, known, dim, SEEDS[profile], index)
+        for index, dim in reversed(list(enumerate(DIMS[profile])))  # the costly ones first
         for number, known in enumerate(theory)
     ]
     tables = parallel_map(_compared, points, label="agreement: training", report=report)
@@ -77,9 +77,9 @@ def _theory(item: tuple[Setting, float]) -> ErmTheory:
 
 
 def _compared(item: tuple[int, ErmTheory, int, int, int]) -> pd.DataFrame:
-    number, theory, dim, seeds, place = item
+    number, theory, dim, seeds, index = item
     setting = STANDARD[number]
-    seed = data_seed(setting) + place * seeds  # each dimension has its own data
+    seed = data_seed(setting) + index * seeds  # each dimension has its own data
     found = compare_erm(**setting.arguments, dim=dim, seeds=seeds, seed=seed, theory=theory)
     status = {"theory_status": str(theory.status), "status": str(found.simulation.status)}
     return found.to_frame().assign(number=number + 1, setting=_label(setting), **status)

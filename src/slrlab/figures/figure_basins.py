@@ -68,7 +68,7 @@ def _rows(setting: tuple[str, str]) -> list[dict[str, Any]]:
     activation, profile = setting
     task = make_task("spiked", signal=SIGNAL, length=LENGTH)
     box = BOX[profile]
-    table = tabulate(task, activation, m=(-box, box), spread=box, tolerance=1e-4)
+    table = tabulate(task, activation, m=(-box, box), std=box, tolerance=1e-4)
     rows = [
         {"panel": "angles", "activation": activation, "size": size} | row
         for size in SIZES[profile]

@@ -166,9 +166,9 @@ def _panel(
 ) -> None:
     first = part.groupby("times", as_index=False).mean(numeric_only=True)  # over the runs
     # even in the square root of time: much happens at once
-    spread = np.linspace(0.0, 1.0, _MARKS) ** 2 * first["times"].max()
-    places = np.unique(np.searchsorted(first["times"], spread - 1e-9))
-    shown = first.iloc[places]
+    times = np.linspace(0.0, 1.0, _MARKS) ** 2 * first["times"].max()
+    indices = np.unique(np.searchsorted(first["times"], times - 1e-9))
+    shown = first.iloc[indices]
     for name, (label, colour, mark) in curves.items():
         panel.plot(first["times"], first[f"{name}_flow"], color=colour)
         if quiet is not None:

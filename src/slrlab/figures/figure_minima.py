@@ -190,8 +190,8 @@ def _map(panel: Axes, part: pd.DataFrame, levels: Any) -> QuadContourSet:
             elif row["exists"]:
                 for end in KEYS[1]:
                     arrow = {"arrowstyle": "->", "color": "black", "lw": 2}
-                    place = (row["m_kk"], end), (row["m_kk"], 0.75 * end)
-                    panel.annotate("", *place, arrowprops=arrow)
+                    position = (row["m_kk"], end), (row["m_kk"], 0.75 * end)
+                    panel.annotate("", *position, arrowprops=arrow)
                 look["markeredgecolor"] = "black"
                 panel.plot([], [], marker="$\\uparrow$", label=f"{name}, at infinity", **look)
     return shown

@@ -111,9 +111,9 @@ def draw(frame: pd.DataFrame) -> Figure:
         return figure
 
 
-def _label(axes: Axes, **places: tuple[float, float]) -> None:
-    """Name the phases, at places in units of the panel."""
-    for text, (x, y) in places.items():
+def _label(axes: Axes, **positions: tuple[float, float]) -> None:
+    """Name the phases, at positions in units of the panel."""
+    for text, (x, y) in positions.items():
         style: dict[str, Any] = {"ha": "center", "va": "center", "weight": "bold", "fontsize": 7.5}
         axes.text(x, y, text, transform=axes.transAxes, **style)
 

@@ -20,7 +20,7 @@ _DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1)), (0, (3, 1, 1, 1)))
 
 
 def plot_sweep(frame: pd.DataFrame, x: str, path: Path) -> None:
-    """Draw ``value`` against column ``x``; seeds are averaged, with their spread as error bars.
+    """Draw ``value`` against column ``x``; the mean over seeds, with its standard error.
 
     Raises
     ------
@@ -35,10 +35,10 @@ def plot_sweep(frame: pd.DataFrame, x: str, path: Path) -> None:
     settings = [name for name in frame.columns if name not in _OWN]
     if x not in settings:
         raise ValueError(f"x must be one of {', '.join(settings) or 'no column'}, got {x}")
-    place = pd.to_numeric(frame[x], errors="coerce")
-    if place.isna().any():
+    position = pd.to_numeric(frame[x], errors="coerce")
+    if position.isna().any():
         raise ValueError(f"x must be a column of numbers, got {x}")
-    rows = frame.assign(**{x: place}).dropna(subset=["value"])
+    rows = frame.assign(**{x: position}).dropna(subset=["value"])
     if rows.empty:
         raise ValueError(f"plot must have points with a value, got none for {path}")
     varied = [name for name in settings if name != x and rows[name].astype(str).nunique() > 1]
@@ -73,8 +73,8 @@ def series_looks(
     Activations keep their colour in all figures; what else varies is told apart by markers, then
     by dashes. Without activations there is a colour, a marker and a kind of dashes for each series.
     """
-    place = varied.index("activation") if "activation" in varied else None
-    rest = [tuple(n for at, n in enumerate(names) if at != place) for names in series]
+    position = varied.index("activation") if "activation" in varied else None
+    rest = [tuple(n for at, n in enumerate(names) if at != position) for names in series]
     kinds = list(dict.fromkeys(map(str, rest)))
     count = len(_MARKERS)
     shapes = [
@@ -87,7 +87,7 @@ def series_looks(
     for names, own in zip(series, map(str, rest), strict=True):
         at = kinds.index(own)
         marker, dashes = shapes[at % len(shapes)]
-        activation = str(names[place]) if place is not None else own
+        activation = str(names[position]) if position is not None else own
         known = MARKS.get(activation)
         if known is not None and len(kinds) == 1:
             marker, dashes = known.marker, known.dashes

@@ -1,14 +1,14 @@
 r"""Single-location regression tasks: where the relevant token sits and what the scores look like.
 
-A sequence of ``L`` Gaussian tokens hides one relevant place ``ε``; the label is
+A sequence of ``L`` Gaussian tokens hides one relevant location ``ε``; the label is
 ``y = z*_ε + noise·ξ``. Everything below speaks of the key scores ``χ* = Xk*/√D`` alone (the value
 scores ``z*`` are independent standard normals). Two families cover the tasks known today:
 
 `TiltedTask`
     tokens are independent; the relevant one has density ``N(x)·r(x)``, the others ``N(x)``.
-    The posterior of the place is ``r(χ*_ℓ)/Σ r(χ*)``.
+    The posterior of the location is ``r(χ*_ℓ)/Σ r(χ*)``.
 `SelectionTask`
-    all tokens are ``N(0, 1)``; the place is drawn with probability ``w(χ*_ℓ)/Σ w(χ*)``.
+    all tokens are ``N(0, 1)``; the location is drawn with probability ``w(χ*_ℓ)/Σ w(χ*)``.
 
 A new task subclasses one of them and gives one function. This module must not know how risks
 are computed.
@@ -94,11 +94,11 @@ class Task(ABC):
     def sample_scores(
         self, rng: np.random.Generator, size: int, length: int
     ) -> tuple[FloatArray, npt.NDArray[np.int64]]:
-        """Draw key scores ``(size, length)`` and the hidden place of each sequence."""
+        """Draw key scores ``(size, length)`` and the hidden location of each sequence."""
 
     @property
     def gaussian_shift(self) -> float | None:
-        """Mean of the relevant score if, given the place, all scores are ``N(·, 1)``; else None."""
+        """Mean of the relevant score if, given ``ε``, all scores are ``N(·, 1)``; else None."""
         return None
 
     @abstractmethod
@@ -175,9 +175,9 @@ class TiltedTask(Task):
         self, rng: np.random.Generator, size: int, length: int
     ) -> tuple[FloatArray, npt.NDArray[np.int64]]:
         scores = rng.standard_normal((size, length))
-        place = rng.integers(length, size=size)
-        scores[np.arange(size), place] = self.sample_relevant(rng, size)
-        return scores, place
+        location = rng.integers(length, size=size)
+        scores[np.arange(size), location] = self.sample_relevant(rng, size)
+        return scores, location
 
     def scores_from_uniforms(self, uniforms: FloatArray) -> FloatArray:
         scores = np.asarray(special.ndtri(uniforms[:, :-1]))
@@ -194,7 +194,7 @@ class TiltedTask(Task):
 
 @dataclass(frozen=True, init=False)
 class SelectionTask(Task):
-    """Gaussian tokens; the place is drawn from the weights ``w(χ*)`` (infinite signal: argmax)."""
+    """Gaussian tokens; the location is drawn by weights ``w(χ*)`` (infinite signal: argmax)."""
 
     allows_infinite_signal: ClassVar[bool] = True
 
@@ -204,7 +204,7 @@ class SelectionTask(Task):
 
     @property
     def hard(self) -> bool:
-        """Whether the place is the argmax of the scores."""
+        """Whether the location is the argmax of the scores."""
         return math.isinf(self.signal)
 
     def check(self) -> None:
@@ -228,20 +228,20 @@ class SelectionTask(Task):
         return scores, self.select(rng, scores)
 
     def scores_from_uniforms(self, uniforms: FloatArray) -> FloatArray:
-        # in descending order the likely places come first: few points sit at a jump of the place
+        # in descending order likely locations come first: few points sit at a jump
         scores = -np.sort(-special.ndtri(uniforms[:, :-1]), axis=1)
         if self.hard:
             return np.asarray(scores)
         reached = np.cumsum(self.posterior(scores), axis=1) > uniforms[:, -1:]
         reached[:, -1] = True
-        place, rows = reached.argmax(axis=1), np.arange(len(scores))
-        chosen = scores[rows, place]
-        scores[rows, place] = scores[:, 0]
+        location, rows = reached.argmax(axis=1), np.arange(len(scores))
+        chosen = scores[rows, location]
+        scores[rows, location] = scores[:, 0]
         scores[:, 0] = chosen
         return scores
 
     def select(self, rng: np.random.Generator, scores: FloatArray) -> npt.NDArray[np.int64]:
-        """Draw the place of each sequence from its scores."""
+        """Draw the location of each sequence from its scores."""
         # argmax(log w + Gumbel) is an exact draw from w/Σw; without noise it is the hard limit
         race = scores if self.hard else self.log_weight(scores) + rng.gumbel(size=scores.shape)
         return np.asarray(race.argmax(axis=1), dtype=np.int64)
@@ -283,7 +283,7 @@ class SpikedSLR(TiltedTask):
 
 @dataclass(frozen=True, init=False)
 class MaxSLR(SelectionTask):
-    """Max-SLR: the place is drawn from ``softmax(ν χ*)``; at ``ν = ∞`` it is the largest score.
+    """Max-SLR: the location is drawn from ``softmax(ν χ*)``; at ``ν = ∞`` it is the largest score.
 
     >>> MaxSLR(signal=float("inf"), length=3).hard
     True

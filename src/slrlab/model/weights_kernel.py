@@ -49,11 +49,11 @@ def _softplus(x):
 def _table(x, table, low, step):
     """Return a tabulated map and two derivatives: quintic Hermite inside, Taylor outside."""
     count = table.shape[0]
-    place = (x - low) / step
-    cell = math.floor(min(max(place, 0.0), count - 1.001))
-    t = place - cell
-    if place < 0.0 or place > count - 1.0:  # beyond the table: the parabola of its last node
-        node = 0 if place < 0.0 else count - 1
+    position = (x - low) / step
+    cell = math.floor(min(max(position, 0.0), count - 1.001))
+    t = position - cell
+    if position < 0.0 or position > count - 1.0:  # beyond the table: the parabola of its last node
+        node = 0 if position < 0.0 else count - 1
         gap = x - (low + node * step)
         f0, f1, f2 = table[node, 0], table[node, 1], table[node, 2]
         return f0 + gap * (f1 + 0.5 * gap * f2), f1 + gap * f2, f2

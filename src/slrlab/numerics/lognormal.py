@@ -72,10 +72,10 @@ class LognormalTable:
 
     def __call__(self, x: FloatArray) -> tuple[FloatArray, ...]:
         """Return the averages at ``x``; outside the grid, those at its nearer end."""
-        place = (x - self.start) * (1.0 / self.step)
-        place = np.clip(place, 0.0, self.coefficients.shape[2] - 1.0)
-        index = np.rint(place).astype(np.intp)
-        offset = (place - index) * self.step
+        position = (x - self.start) * (1.0 / self.step)
+        position = np.clip(position, 0.0, self.coefficients.shape[2] - 1.0)
+        index = np.rint(position).astype(np.intp)
+        offset = (position - index) * self.step
         found = []
         for table in self.coefficients:
             value = table[_ORDER].take(index)

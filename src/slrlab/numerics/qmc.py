@@ -15,7 +15,7 @@ def normal_replicates(
 ) -> Iterator[FloatArray]:
     """Yield ``replicates`` independent arrays ``(2**log2_size, dimension)`` of normals.
 
-    Each is an unbiased sample; the spread over replicates is an honest error bar.
+    Each is an unbiased sample; the scatter of replicates gives the error bar.
     """
     from scipy.stats import qmc
 

@@ -40,15 +40,15 @@ class Race:
     @classmethod
     def build(cls, signal: float, gap: float) -> Race:
         """Return the race at signal ``ν > 0`` and variance ``gap > 0`` of the scores."""
-        spread = math.sqrt(gap)
+        std = math.sqrt(gap)
         if math.isinf(signal):
             grid = np.arange(-9.0, 9.0 + _TABLE_STEP, _TABLE_STEP)
-            density = np.exp(-(grid**2) / 2.0) / (spread * math.sqrt(2.0 * math.pi))
-            offsets = np.arange(-5.5, 5.5, _RULE) * spread
-            step = _TABLE_STEP * spread
-            return cls(-9.0 * spread, step, special.ndtr(grid), density, offsets)
+            density = np.exp(-(grid**2) / 2.0) / (std * math.sqrt(2.0 * math.pi))
+            offsets = np.arange(-5.5, 5.5, _RULE) * std
+            step = _TABLE_STEP * std
+            return cls(-9.0 * std, step, special.ndtr(grid), density, offsets)
         # in units of 1/ν: log T = −ν(w − ω) + νσn, so F = E e^{−T} and f = ν·E[T e^{−T}]
-        a = signal * spread
+        a = signal * std
         low, high = -(7.0 * a + 5.0), 7.0 * a + 25.0
         table = LognormalTable.build(a, -high, -low)
         grid = np.arange(low, high, _TABLE_STEP * max(1.0, a))
@@ -59,13 +59,13 @@ class Race:
 
     def _read(self, w: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return ``F`` and ``f`` at ``w``, linearly interpolated."""
-        place = np.clip((w - self.start) * (1.0 / self.step), 0.0, self.law.size - 1.001)
-        index = place.astype(np.intp)
-        place -= index
+        position = np.clip((w - self.start) * (1.0 / self.step), 0.0, self.law.size - 1.001)
+        index = position.astype(np.intp)
+        position -= index
         law, density = self.law[index], self.density[index]
         index += 1
-        law += place * (self.law[index] - law)
-        density += place * (self.density[index] - density)
+        law += position * (self.law[index] - law)
+        density += position * (self.density[index] - density)
         return law, density
 
     @property

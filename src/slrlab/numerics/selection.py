@@ -1,9 +1,9 @@
-r"""Moments of ``φ_ε/(b + Σφ)`` when the place ``ε`` is drawn from weights ``w`` of the same tokens.
+r"""Moments of ``φ_ε/(b + Σφ)`` when ``ε`` is drawn from weights ``w`` of the same tokens.
 
 The probability ``w_ε/Σw`` brings a second Laplace variable ``s``; one-token expectations become
 matrices over ``(log s, log t)``, each the product of a matrix that knows ``w`` (a *kernel*) and
-one that knows ``φ`` (a *decay*). At infinite signal the kernel is a step: the place is the argmax,
-``s`` becomes the value of the maximum and the matrix product a cumulative sum.
+one that knows ``φ`` (a *decay*). At infinite signal the kernel is a step: the location is the
+argmax, ``s`` becomes the value of the maximum and the matrix product a cumulative sum.
 """
 
 # notation: docs/notation.md, "Laplace variables"

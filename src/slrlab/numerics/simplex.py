@@ -121,9 +121,9 @@ def binned(log_phi: FloatArray, *laws: FloatArray, count: int = 384) -> list[Flo
     finite = np.isfinite(log_phi)
     low, high = log_phi[finite].min(), log_phi[finite].max()
     width = max(high - low, 1e-12) / (count - 1)
-    place = np.where(finite, np.rint((np.where(finite, log_phi, low) - low) / width), count)
+    position = np.where(finite, np.rint((np.where(finite, log_phi, low) - low) / width), count)
     values = np.append(low + width * np.arange(count), -np.inf)
-    sums = [np.bincount(place.astype(np.intp), weights=law, minlength=count + 1) for law in laws]
+    sums = [np.bincount(position.astype(np.intp), weights=law, minlength=count + 1) for law in laws]
     return [values, *sums]
 
 

@@ -135,8 +135,8 @@ def aligned_moments(
 ) -> tuple[float, float]:
     """Return ``E[σ_ε]`` and ``E[1−σ_ε]`` over winning values with the given weights.
 
-    The place is drawn with slope ``signal``, ``σ = softmax(slope·x + width·n)``, ``n`` normal. Both
-    factors are steps; the second Laplace variable is measured from where they meet, the tokens from
+    The location is drawn with slope ``signal``; ``σ = softmax(slope·x + width·n)``, ``n`` normal.
+    Both factors are steps; the second Laplace variable is measured from where they meet, the tokens from
     the first step on a sinh grid that resolves both.
     """
     steep, ratio = max(signal, abs(slope)), abs(slope) / signal
@@ -181,8 +181,8 @@ def panel_kernel(
     half = (high - low) / 2.0
     inner = low[:, None] + half[:, None] * (1.0 + points)  # measured from the value
     start, width = edges[panel] - values[row], np.diff(edges)[panel]
-    place = 2.0 * (inner - start[:, None]) / width[:, None] - 1.0
-    modes = np.polynomial.legendre.legvander(place, order - 1)
+    position = 2.0 * (inner - start[:, None]) / width[:, None] - 1.0
+    modes = np.polynomial.legendre.legvander(position, order - 1)
     race = np.exp(signal * inner)
     chance = np.exp(-race) * share * half[:, None]
     for matrix, factor in ((stay, chance), (go, chance * race * signal)):

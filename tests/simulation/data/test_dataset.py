@@ -41,7 +41,7 @@ class TwoSided(TiltedTask):
 def scores(data):
     """Key and value scores of the teacher, and whether a row is the relevant one."""
     relevant = np.zeros(len(data.tokens), dtype=bool)
-    relevant[data.offsets[:-1] + data.places] = True
+    relevant[data.offsets[:-1] + data.locations] = True
     tokens, root = data.tokens.astype(float), math.sqrt(data.dim)
     return tokens @ data.teacher.keys / root, tokens @ data.teacher.values / root, relevant
 
@@ -72,7 +72,7 @@ def test_the_law_of_tilted_tasks(task):
 
 def test_places_of_tilted_tasks_are_uniform():
     data = draw_dataset(SpikedSLR(4.0, 5), dim=4, samples=SAMPLES)
-    assert stats.chisquare(np.bincount(data.places, minlength=5)).pvalue > 1e-3
+    assert stats.chisquare(np.bincount(data.locations, minlength=5)).pvalue > 1e-3
 
 
 @pytest.mark.parametrize("signal", [0.0, 1.5, math.inf])
@@ -83,7 +83,7 @@ def test_places_of_max_slr_follow_the_posterior(signal):
     assert is_normal(chi)
     assert is_normal(z)
     posterior = task.posterior(chi.reshape(-1, 3))
-    hit = np.eye(3)[data.places]
+    hit = np.eye(3)[data.locations]
     if math.isinf(signal):
         first, second = np.sort(chi.reshape(-1, 3), axis=1).T[:0:-1]
         clear = first - second > 1e-4  # float32 tokens give scores to about 1e-6
@@ -115,7 +115,7 @@ def test_ragged_sequences_lie_one_after_the_other():
     assert_array_equal(np.unique(data.lengths), [1, 2, 7])
     shares = np.array([np.mean(data.lengths == length) for length in (1, 2, 7)])
     assert np.abs(shares - [0.2, 0.3, 0.5]).max() < 0.04
-    assert (data.places < data.lengths).all()
+    assert (data.locations < data.lengths).all()
     assert (data.samples, data.dim) == (3000, 6)
     assert_array_equal(data.sequence(5), data.tokens[data.offsets[5] : data.offsets[6]])
 
@@ -133,7 +133,7 @@ def test_a_seed_means_the_same_data_for_any_number_of_threads(task, monkeypatch)
     for other in (two, five):
         assert_array_equal(one.tokens, other.tokens)
         assert_array_equal(one.labels, other.labels)
-        assert_array_equal(one.places, other.places)
+        assert_array_equal(one.locations, other.locations)
     total = calls[0][1]
     assert total > 5
     assert calls[:total] == [(done, total, "drawing data") for done in range(1, total + 1)]
@@ -263,8 +263,8 @@ SHAPES = (
         (np.ones((2, 3)), None, SHAPES + r"float64 of shape \(2, 3\)"),
         (np.ones((2, 3, 4), dtype=complex), None, SHAPES + "complex128"),
         (np.full((2, 3, 4), "a"), None, SHAPES + "<U1"),
-        ([np.ones((2, 3)), np.ones(3)], None, SHAPES + r"float64 of shape \(3,\) at place 1"),
-        ([[[1.0, 2.0], [3.0]]], None, SHAPES + "uneven rows at place 0"),
+        ([np.ones((2, 3)), np.ones(3)], None, SHAPES + r"float64 of shape \(3,\) at index 1"),
+        ([[[1.0, 2.0], [3.0]]], None, SHAPES + "uneven rows at index 0"),
         ([np.ones((2, 3)), np.ones((2, 4))], None, "X must have one dimension D in all sequences"),
         ([], None, "X must hold at least one sequence, got none"),
         (np.ones((0, 2, 3)), None, "X must hold at least one sequence, each of at least one"),

@@ -26,11 +26,11 @@ def test_a_seed_repeats_and_another_differs():
 
 
 def test_error_bars_are_honest():
-    """Over replicates the z-scores against the pooled mean have unit spread."""
+    """Over replicates the z-scores against the pooled mean have unit scatter."""
     runs = [posterior_mean_risk(SpikedSLR(1.0, 3), samples=2000, seed=s) for s in range(60)]
     mean = sum(run.value for run in runs) / 60
-    spread = math.sqrt(sum(run.z_score(mean) ** 2 for run in runs) / 59)
-    assert 0.7 < spread < 1.4
+    scatter = math.sqrt(sum(run.z_score(mean) ** 2 for run in runs) / 59)
+    assert 0.7 < scatter < 1.4
 
 
 @pytest.mark.parametrize(

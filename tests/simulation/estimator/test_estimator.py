@@ -70,7 +70,7 @@ def test_a_planted_task_is_learned(task):
     best = r2_score(test.labels, ideal)
     assert best - 0.06 < model.score(sequences(test), test.labels) < best + 0.01
     looked = [weights.argmax() for weights in model.attention(sequences(test))]
-    assert np.mean(looked == test.places) > 0.8
+    assert np.mean(looked == test.locations) > 0.8
 
 
 @pytest.mark.parametrize("intercept", [False, True])

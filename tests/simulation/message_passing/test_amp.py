@@ -39,7 +39,7 @@ def _fields(task, size=6, seed=0):
     return keys, values, rng.standard_normal(size)
 
 
-def _log_z(task, keys, values, labels, gap, spread):
+def _log_z(task, keys, values, labels, gap, variance):
     """``log Z`` of each sequence, up to a constant, written out."""
     if isinstance(task, SpikedSLR):
         weights = np.exp(math.sqrt(task.signal) * keys)
@@ -47,27 +47,29 @@ def _log_z(task, keys, values, labels, gap, spread):
         weights = np.ones_like(keys)
     else:
         weights = Race.build(task.signal, gap).posterior(keys)
-    normal = np.exp(-((labels[:, None] - values) ** 2) / (2.0 * spread))
+    normal = np.exp(-((labels[:, None] - values) ** 2) / (2.0 * variance))
     return np.log((weights * normal).sum(axis=1))
 
 
-def _difference(function, table, place, step=1e-3):
+def _difference(function, table, index, step=1e-3):
     moved = [table.copy(), table.copy()]
-    moved[0][:, place] += step
-    moved[1][:, place] -= step
+    moved[0][:, index] += step
+    moved[1][:, index] -= step
     return (function(moved[0]) - function(moved[1])) / (2.0 * step)
 
 
 @pytest.mark.parametrize("task", TASKS, ids=str)
 def test_g_is_the_gradient_of_log_z(task):
-    gap, spread = 0.5, 0.4
+    gap, variance = 0.5, 0.4
     keys, values, labels = _fields(task)
-    found = location_model(task, gap).respond(keys, values, labels, spread)
-    for place in range(keys.shape[1]):
-        by_key = _difference(lambda k: _log_z(task, k, values, labels, gap, spread), keys, place)
-        by_value = _difference(lambda v: _log_z(task, keys, v, labels, gap, spread), values, place)
-        np.testing.assert_allclose(found.key[:, place], by_key, atol=2e-3)
-        np.testing.assert_allclose(found.value[:, place], by_value, atol=1e-5)
+    found = location_model(task, gap).respond(keys, values, labels, variance)
+    for index in range(keys.shape[1]):
+        by_key = _difference(lambda k: _log_z(task, k, values, labels, gap, variance), keys, index)
+        by_value = _difference(
+            lambda v: _log_z(task, keys, v, labels, gap, variance), values, index
+        )
+        np.testing.assert_allclose(found.key[:, index], by_key, atol=2e-3)
+        np.testing.assert_allclose(found.value[:, index], by_value, atol=1e-5)
 
 
 @pytest.mark.parametrize("task", TASKS, ids=str)
@@ -76,15 +78,15 @@ def test_the_divergence_is_that_of_g(task):
     keys, values, labels = _fields(task)
     found = model.respond(keys, values, labels, 0.4)
     expected = np.zeros((2, 2))
-    for place in range(keys.shape[1]):
+    for index in range(keys.shape[1]):
         for row, name in enumerate(("key", "value")):
 
-            def read(k, v, name=name, place=place):
-                return getattr(model.respond(k, v, labels, 0.4), name)[:, place]
+            def read(k, v, name=name, index=index):
+                return getattr(model.respond(k, v, labels, 0.4), name)[:, index]
 
             step = 2e-2  # above the kinks of the interpolated race
-            expected[row, 0] -= _difference(lambda k: read(k, values), keys, place, step).sum()
-            expected[row, 1] -= _difference(lambda v: read(keys, v), values, place, step).sum()
+            expected[row, 0] -= _difference(lambda k: read(k, values), keys, index, step).sum()
+            expected[row, 1] -= _difference(lambda v: read(keys, v), values, index, step).sum()
     np.testing.assert_allclose(found.bend, expected, atol=5e-3)
 
 

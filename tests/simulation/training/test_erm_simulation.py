@@ -79,8 +79,8 @@ def test_seeds_are_independent_and_their_spread_is_the_error():
     """Means of disjoint groups of seeds scatter as their own errors say."""
     groups = [run(seeds=6, seed=6 * g, test_samples=0).estimate("m_v") for g in range(8)]
     mean = np.mean([g.value for g in groups])
-    spread = math.sqrt(np.mean([g.z_score(mean) ** 2 for g in groups]))
-    assert 0.4 < spread < 2.2
+    scatter = math.sqrt(np.mean([g.z_score(mean) ** 2 for g in groups]))
+    assert 0.4 < scatter < 2.2
 
 
 def test_errors_shrink_with_seeds_and_risk_with_samples():

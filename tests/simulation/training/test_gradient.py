@@ -81,12 +81,12 @@ def test_weights_count_as_copies_in_kernel_and_reference(activation, dtype, most
     ours = gradient_kernel.weighted_loss_and_gradient(*given, *rest)
     close(ours, gradient_reference.weighted_loss_and_gradient(*given, *rest), most)
     counts = rng.integers(0, 4, 60)
-    places = np.repeat(np.arange(60), counts)
-    copied = np.concatenate([tokens[offsets[i] : offsets[i + 1]] for i in places])
-    starts = np.concatenate([[0], np.cumsum(np.diff(offsets)[places])])
+    indices = np.repeat(np.arange(60), counts)
+    copied = np.concatenate([tokens[offsets[i] : offsets[i + 1]] for i in indices])
+    starts = np.concatenate([[0], np.cumsum(np.diff(offsets)[indices])])
     once = (tokens, offsets, labels, counts.astype(float))
     found = gradient_kernel.weighted_loss_and_gradient(*once, *rest)
-    repeated = (copied, starts, labels[places], np.empty(0))
+    repeated = (copied, starts, labels[indices], np.empty(0))
     close(found, gradient_kernel.weighted_loss_and_gradient(*repeated, *rest), most)
     close(found[:3], gradient_kernel.loss_and_gradient(*repeated[:3], *rest), most)
 
@@ -223,10 +223,10 @@ def test_the_objective_with_weights_and_an_intercept_has_the_slope_it_says():
     rho = labels - predict(objective.data, erf, here)
     penalty = 0.4 * here.k @ here.k + 0.7 * here.v @ here.v
     assert value == pytest.approx(0.5 * (weights @ rho**2 + penalty), rel=1e-12)
-    for place in (0, DIM + 1, 2 * DIM, 2 * DIM + 1):
-        step = 1e-5 * np.eye(theta.size)[place]
+    for index in (0, DIM + 1, 2 * DIM, 2 * DIM + 1):
+        step = 1e-5 * np.eye(theta.size)[index]
         slope = (objective(theta + step)[0] - objective(theta - step)[0]) / 2e-5
-        assert gradient[place] == pytest.approx(slope, rel=1e-6, abs=1e-6)
+        assert gradient[index] == pytest.approx(slope, rel=1e-6, abs=1e-6)
 
 
 def test_chunks_follow_from_the_size_alone():

@@ -42,21 +42,21 @@ POINTS = [
 
 
 def _spiked_sample(task, q_k, q_v, size=100_000, seed=0):
-    """Plain Monte Carlo: place at token 0, fields and label as the model says."""
+    """Plain Monte Carlo: location at token 0, fields and label as the model says."""
     rng = np.random.default_rng(seed)
-    spread = 1 - q_v + task.noise**2
+    variance = 1 - q_v + task.noise**2
     length = task.length.sample(rng, size)
     here = np.arange(task.length.longest) < length[:, None]
     keys = math.sqrt(q_k) * rng.standard_normal(here.shape)
     keys[:, 0] += q_k * math.sqrt(task.signal)
     values = math.sqrt(q_v) * rng.standard_normal(here.shape)
-    y = values[:, 0] + math.sqrt(spread) * rng.standard_normal(size)
+    y = values[:, 0] + math.sqrt(variance) * rng.standard_normal(size)
     log_psi = math.sqrt(task.signal) * keys - task.signal * q_k / 2
-    log_psi += -((y[:, None] - values) ** 2) / (2 * spread) - math.log(2 * math.pi * spread) / 2
+    log_psi += -((y[:, None] - values) ** 2) / (2 * variance) - math.log(2 * math.pi * variance) / 2
     log_z = np.log(np.where(here, np.exp(log_psi), 0.0).sum(axis=1))
     p = np.where(here, np.exp(log_psi - log_z[:, None]), 0.0)
     key = task.signal * (p**2).sum(axis=1)
-    value = (p**2 * (y[:, None] - values) ** 2).sum(axis=1) / spread
+    value = (p**2 * (y[:, None] - values) ** 2).sum(axis=1) / variance
     return key, value, log_z - np.log(length), task.signal * p[:, 0]
 
 
@@ -68,9 +68,9 @@ def _z(sample, expected):
 @pytest.mark.parametrize(("task", "q_k", "q_v"), POINTS)
 def test_spiked_channel_against_monte_carlo(task, q_k, q_v):
     found = SpikedChannel(task).moments(Overlaps.at(q_k, q_v))
-    key, value, log_z, place = _spiked_sample(task, q_k, q_v)
+    key, value, log_z, location = _spiked_sample(task, q_k, q_v)
     assert _z(key, found.key) < 3.0
-    assert _z(place, found.key) < 3.0  # Nishimori: E P_ε = E ΣP²
+    assert _z(location, found.key) < 3.0  # Nishimori: E P_ε = E ΣP²
     assert _z(value, found.value) < 3.0
     assert _z(log_z, found.log_z) < 3.0
 
@@ -113,7 +113,7 @@ def test_spiked_map_is_the_gradient_of_the_free_entropy(task, q_k, q_v):
 
 @pytest.mark.parametrize("gap", [1e-4, 1e-8, 1e-12])
 def test_nearly_perfect_values(gap):
-    """As s → 0 the label names the place: 1 − s²M_v and ν − M_k fall like s, log Z like −log s."""
+    """As s → 0 the label names ε: 1 − s²M_v and ν − M_k fall like s, log Z like −log s."""
     task = SpikedSLR(2.0, 3)
     channel = SpikedChannel(task)
     near, nearer = (channel.moments(Overlaps(0.5, 1.0 - g, 0.5, g)) for g in (gap, gap / 4))
@@ -154,14 +154,14 @@ def test_two_tokens_race_at_infinite_signal():
 
 
 def _max_sample(task, q_k, q_v, size, seed=0):
-    """Plain Monte Carlo of max-SLR: draw scores and place, then fields; π on a tensor grid."""
+    """Plain Monte Carlo of max-SLR: draw scores and location, then fields; π on a tensor grid."""
     rng = np.random.default_rng(seed)
     length, s = task.length.longest, math.sqrt(1 - q_v + task.noise**2)
-    scores, place = task.sample_scores(rng, size, length)
+    scores, location = task.sample_scores(rng, size, length)
     keys = q_k * scores + math.sqrt(q_k * (1 - q_k)) * rng.standard_normal(scores.shape)
     values = math.sqrt(q_v) * rng.standard_normal(scores.shape)
     rows = np.arange(size)
-    y = values[rows, place] + s * rng.standard_normal(size)
+    y = values[rows, location] + s * rng.standard_normal(size)
     nodes, weights = np.polynomial.hermite_e.hermegauss(12)
     mesh = np.stack(np.meshgrid(*[nodes] * length), axis=-1).reshape(-1, length)
     law = np.prod(np.stack(np.meshgrid(*[weights] * length), axis=-1), axis=-1).ravel()
@@ -220,7 +220,7 @@ def test_max_map_is_the_gradient_of_the_free_entropy(task):
 
 
 def test_max_perfect_channel_is_the_limit():
-    """At q_v = 1 the place is known and M_k = E Σ|∂π|²/π."""
+    """At q_v = 1 the location is known and M_k = E Σ|∂π|²/π."""
     channel = MaxChannel(MaxSLR(2.0, 3), 11)
     limit = channel.moments(Overlaps(0.5, 1.0, 0.5, 0.0))
     gaps = [
@@ -262,8 +262,8 @@ def _iterate(channel, alpha, hats=HattedOverlaps(0.0, 0.0), steps=4000, close=1e
     for _ in range(steps):
         q = hats.overlaps()
         found = channel.moments(q)
-        spread = q.gap_v + channel.task.noise**2
-        new = HattedOverlaps(alpha * found.key, alpha * found.value / spread)
+        variance = q.gap_v + channel.task.noise**2
+        new = HattedOverlaps(alpha * found.key, alpha * found.value / variance)
         done = abs(math.log(new.v / hats.v)) < close if hats.v > 0 else False
         hats = new
         if done or hats.v > 1e13:

@@ -192,7 +192,7 @@ def test_free_bias_is_learned():
 
 @pytest.mark.parametrize(("activation", "ridge"), [("softmax", (0.4, 0.8)), ("linear", (0.5, 2.0))])
 def test_error_bars_are_honest(activation, ridge):
-    """z-scores of 20 independent runs against one 16 times larger have unit spread."""
+    """z-scores of 20 independent runs against one 16 times larger have unit scatter."""
     chosen = make_activation(activation)
     problem = Problem(SPIKED, chosen, 8.0, *ridge)
 

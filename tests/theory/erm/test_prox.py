@@ -252,8 +252,8 @@ def test_gains_are_minus_the_slopes_of_g(activation):
     # a difference across a jump, or across the edge of a support, is no derivative
     fair = np.abs(G - G.swapaxes(1, 2)).max(axis=(1, 2)) < 1e-4
     assert fair.mean() > 0.95
-    for place, value in expected.items():
-        np.testing.assert_allclose(sums[fair, place], value[fair], rtol=1e-4, atol=1e-5)
+    for index, value in expected.items():
+        np.testing.assert_allclose(sums[fair, index], value[fair], rtol=1e-4, atol=1e-5)
 
 
 TASKS = [SpikedSLR(3.0, 3, 0.2), MaxSLR(2.0, 3, 0.2)]
@@ -335,8 +335,8 @@ def test_without_noise_in_the_label_nothing_pulls():
     base, n_k, n_z, n_y = fields(3, 20)
     arrays = (base, n_k, np.zeros_like(n_z), np.zeros_like(n_y))
     sums = run(prox_kernel, arrays, order(), make_activation("softmax"))
-    for place in (codes.G_K2, codes.G_V2, codes.LOSS, codes.ENVELOPE, codes.TRACE_K):
-        np.testing.assert_array_equal(sums[:, place], 0.0)
+    for index in (codes.G_K2, codes.G_V2, codes.LOSS, codes.ENVELOPE, codes.TRACE_K):
+        np.testing.assert_array_equal(sums[:, index], 0.0)
 
 
 def test_two_threads_may_use_one_channel():

@@ -11,7 +11,7 @@ TASK = SpikedSLR(signal=2.0, length=5)
 
 @pytest.fixture(scope="module", params=["softmax", "linear"])
 def setting(request):
-    table = tabulate(TASK, request.param, m=(-1.5, 2.5), spread=2.0, tolerance=1e-4)
+    table = tabulate(TASK, request.param, m=(-1.5, 2.5), std=2.0, tolerance=1e-4)
     starts = [0.3 * np.random.default_rng(seed).standard_normal((2, 4)) for seed in range(3)]
     return request.param, table, np.array(starts).transpose(1, 0, 2)
 
@@ -56,7 +56,7 @@ def test_risks_fall_and_start_where_they_should(setting):
 
 
 def test_keys_that_leave_the_table_are_told():
-    table = tabulate(TASK, "linear", m=(-1.5, 2.5), spread=2.5, tolerance=1e-6)
+    table = tabulate(TASK, "linear", m=(-1.5, 2.5), std=2.5, tolerance=1e-6)
     found = flow_ensemble(table, [[0.0, 2.0, 0.0, 0.0]], [[0.1, 0.0, 0.0, 0.0]])
     assert found.statuses == ("diverged",)
     assert found.kinds == ["mismatched"]

@@ -127,7 +127,7 @@ def test_times_beyond_the_end_and_before_it():
 
 
 def test_a_table_gives_the_same_path():
-    table = tabulate(TASK, "softmax", m=(-0.5, 2.0), spread=0.6)
+    table = tabulate(TASK, "softmax", m=(-0.5, 2.0), std=0.6)
     assert table.error < 1e-6
     times = np.geomspace(0.1, 30.0, 20)
     one = gradient_flow(TASK, "softmax", seed=5, time=30.0, times=times)
@@ -137,7 +137,7 @@ def test_a_table_gives_the_same_path():
 
 
 def test_a_table_is_a_gradient_and_hands_over_outside():
-    table = tabulate(TASK, "softmax", m=(-0.5, 1.5), spread=0.8)
+    table = tabulate(TASK, "softmax", m=(-0.5, 1.5), std=0.8)
     exact = make_landscape(TASK, make_activation("softmax"), resolution=1.0)
     k, v = np.array([0.9, -0.3, 0.2, 0.1]), np.array([0.3, 0.7, -0.2, 0.4])
     found, step = table(k, v, 0.0), 1e-5
@@ -188,15 +188,15 @@ def test_signals_beyond_the_reach_of_the_landscape_are_refused(task, most):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"m": (1.0, 0.0), "spread": 1.0}, "m must be an interval"),
-        ({"m": (0.0, 1.0), "spread": 0.0}, "spread must be a finite number > 0"),
+        ({"m": (1.0, 0.0), "std": 1.0}, "m must be an interval"),
+        ({"m": (0.0, 1.0), "std": 0.0}, "std must be a finite number > 0"),
     ],
 )
 def test_bad_tables(options, words):
     with pytest.raises(ValueError, match=words):
         tabulate(TASK, "softmax", **options)
-    fixed = tabulate(TASK, "erf", m=(0.0, 1.0), spread=1.0, bias=-0.5, tolerance=0.1)
+    fixed = tabulate(TASK, "erf", m=(0.0, 1.0), std=1.0, bias=-0.5, tolerance=0.1)
     with pytest.raises(ValueError, match="bias of erf must be a number on a table, got free"):
         gradient_flow(TASK, "erf", landscape=fixed)
     with pytest.raises(ValueError, match="bias of erf must be a number for a table, got free"):
-        tabulate(TASK, "erf", m=(0.0, 1.0), spread=1.0)
+        tabulate(TASK, "erf", m=(0.0, 1.0), std=1.0)

@@ -79,10 +79,12 @@ def test_descent_stays_in_its_basin():
     task = SpikedSLR(10.0, 10)
     landscape = make_landscape(task, make_activation("softmax"))
     for start, kind in (((3.0, 0.5), Kind.MATCHED), ((0.3, 2.5), Kind.MISMATCHED)):
-        place = descend(landscape, np.array([*start, 0.1, 0.0]), 0.0, learn_bias=False)
-        order = FullOrderParameters.of(*(2.0 * np.stack([place.k, place.v, *np.eye(4)[:2]])))
+        candidate = descend(landscape, np.array([*start, 0.1, 0.0]), 0.0, learn_bias=False)
+        order = FullOrderParameters.of(
+            *(2.0 * np.stack([candidate.k, candidate.v, *np.eye(4)[:2]]))
+        )
         assert kind_of(order) is kind
-        assert place.gradient_norm < 1e-6
+        assert candidate.gradient_norm < 1e-6
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,10 @@ from slrlab.theory.landscape.risk import make_landscape
 BOX = 0.3
 
 
-def stays(branch, length, activation, place, factor):
+def stays(branch, length, activation, index, factor):
     """Whether a descent of SciPy from an end of a branch, at a signal near it, stays in a box."""
     chosen = make_activation(activation)
-    bias, signal = float(branch.bias[place]), factor * float(branch.signals[place])
+    bias, signal = float(branch.bias[index]), factor * float(branch.signals[index])
     free = chosen.bias is None
     landscape = make_landscape(SpikedSLR(signal, length), chosen.with_bias(bias), resolution=1.0)
 
@@ -23,7 +23,7 @@ def stays(branch, length, activation, place, factor):
         slope = landscape.at_best_values(np.array([*x[:3], 0.0]), x[3])[1]
         return slope.risk, np.array([*slope.k[:3], slope.bias if free else 0.0])
 
-    start = np.array([branch.m_kk[place], branch.m_kv[place], 0.01, bias])
+    start = np.array([branch.m_kk[index], branch.m_kv[index], 0.01, bias])
     box = [(x - BOX, x + BOX) for x in start]
     settings = {"gtol": 1e-10, "ftol": 0.0, "maxiter": 300}
     end = optimize.minimize(risk, start, jac=True, method="L-BFGS-B", bounds=box, options=settings)
@@ -33,10 +33,10 @@ def stays(branch, length, activation, place, factor):
 def check_ends(branches, length, activation):
     """At each end that is not one of the range the minimum is there on one side, not on both."""
     for branch in branches:
-        for place, inside, end in ((0, 1.005, branch.ends[0]), (-1, 0.995, branch.ends[1])):
+        for index, inside, end in ((0, 1.005, branch.ends[0]), (-1, 0.995, branch.ends[1])):
             if str(end) in ("fold", "plane"):
-                assert stays(branch, length, activation, place, inside)
-                assert not stays(branch, length, activation, place, 1.0 / inside)
+                assert stays(branch, length, activation, index, inside)
+                assert not stays(branch, length, activation, index, 1.0 / inside)
 
 
 def test_ends_do_not_depend_on_the_steps():

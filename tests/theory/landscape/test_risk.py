@@ -59,9 +59,9 @@ def test_risk_off_the_manifold_is_that_of_simulated_tokens(task, name):
     found = risk_and_gradient(task, activation, (K, V))
     mean, variance = 0.0, 0.0
     for length, weight in zip(task.length.lengths, task.length.probabilities, strict=True):
-        scores, place = task.sample_scores(rng, size, length)
+        scores, location = task.sample_scores(rng, size, length)
         tokens = np.concatenate([scores[..., None], rng.standard_normal((size, length, 3))], axis=2)
-        labels = tokens[np.arange(size), place, 1] + task.noise * rng.standard_normal(size)
+        labels = tokens[np.arange(size), location, 1] + task.noise * rng.standard_normal(size)
         squares = (labels - (activation.weights(tokens @ K) * (tokens @ V)).sum(axis=1)) ** 2
         mean += weight * squares.mean()
         variance += (weight * squares.std()) ** 2 / size
@@ -136,7 +136,7 @@ def test_softmax_at_the_posterior_is_stationary(task):
     k, v = task.posterior_scale * np.eye(4)[0], np.eye(4)[1]
     found = risk_and_gradient(task, "softmax", (k, v))
     assert found.gradient_norm < 1e-9
-    # the least spread of a score, 1e-5, is felt at its square
+    # the least std of a score, 1e-5, is felt at its square
     assert found.risk == pytest.approx(minimal_risk(task, "softmax").bayes_risk, abs=1e-10)
 
 
@@ -188,12 +188,12 @@ def test_error_falls_geometrically_and_a_kink_breaks_that():
 
 
 @pytest.mark.parametrize("resolution", [0.8, 1.0])
-@pytest.mark.parametrize("spread", [0.3, 1e-3, 1e-5, 1e-7, 0.0])
+@pytest.mark.parametrize("std", [0.3, 1e-3, 1e-5, 1e-7, 0.0])
 @pytest.mark.parametrize("task", [TASKS[0], TASKS[2]], ids=lambda task: task.name)
-def test_gradient_stays_accurate_as_keys_align(task, spread, resolution):
-    """Derivatives across a small spread divide by its powers; what multiplies them makes up."""
+def test_gradient_stays_accurate_as_keys_align(task, std, resolution):
+    """Derivatives across a small std divide by its powers; what multiplies them makes up."""
     landscape = make_landscape(task, fixed("softmax"), resolution=resolution)
-    k, v = np.array([1.0, 0.6 * spread, 0.8 * spread, 0.0]), V
+    k, v = np.array([1.0, 0.6 * std, 0.8 * std, 0.0]), V
     found, step = landscape(k, v, 0.0), 1e-4
     for i in range(4):
         e = step * np.eye(4)[i]
@@ -204,16 +204,16 @@ def test_gradient_stays_accurate_as_keys_align(task, spread, resolution):
 @pytest.mark.parametrize("shift", [0.0, 1.3])
 def test_laws_agree_and_hold_the_derivatives_of_known_functions(shift):
     """Gaussian and product laws are two ways to one table; on cos every entry is known."""
-    m, spread = 0.7, 0.5
+    m, std = 0.7, 0.5
     task = SpikedSLR(shift**2, 3)
-    one = gaussian_laws(shift, m, spread, 9.5, 1.2)
-    two = product_laws(*tilted_nodes(task, m, 1.2), m, spread, 1.2)
+    one = gaussian_laws(shift, m, std, 9.5, 1.2)
+    two = product_laws(*tilted_nodes(task, m, 1.2), m, std, 1.2)
     for law, mean in (("relevant", shift), ("others", 0.0)):
         x = np.arange(-12.0, 12.0, 0.01)
         density = np.exp(-((x - mean) ** 2) / 2.0) * 0.01 / math.sqrt(2.0 * math.pi)
         for i, (a, n) in enumerate(PAIRS):
             # E over u of cos⁽ⁿ⁾(mx + su) = e^{−s²/2} cos(mx + nπ/2)
-            damp = math.exp(-(spread**2) / 2.0)
+            damp = math.exp(-(std**2) / 2.0)
             exact = (density * x**a * damp * np.cos(m * x + n * math.pi / 2)).sum()
             for laws in (one, two):
                 found = getattr(laws, law)[i] @ np.cos(laws.scores)
@@ -242,9 +242,9 @@ class Wedge(TiltedTask):
 def test_a_users_task_needs_no_code_of_its_own(name):
     task = Wedge(2.0, 3)
     rng, size = np.random.default_rng(11), 400_000
-    scores, place = task.sample_scores(rng, size, 3)
+    scores, location = task.sample_scores(rng, size, 3)
     tokens = np.concatenate([scores[..., None], rng.standard_normal((size, 3, 3))], axis=2)
-    labels = tokens[np.arange(size), place, 1]
+    labels = tokens[np.arange(size), location, 1]
     activation = make_activation(name)
     squares = (labels - (activation.weights(tokens @ K) * (tokens @ V)).sum(axis=1)) ** 2
     found = risk_and_gradient(task, name, (K, V))

@@ -58,9 +58,9 @@ def test_the_kernel_equals_its_reference(activation, length):
 def test_the_gradient_is_the_slope_of_the_risk_on_the_same_sample(task, activation):
     landscape = SampledLandscape.draw(task, activation, samples=512)
     here, step = landscape(K, V, BIAS), 1e-5
-    place, found = np.concatenate([K, V, [BIAS]]), []
-    for i in range(place.size):
-        ahead, behind = place.copy(), place.copy()
+    point, found = np.concatenate([K, V, [BIAS]]), []
+    for i in range(point.size):
+        ahead, behind = point.copy(), point.copy()
         ahead[i] += step
         behind[i] -= step
         high, low = (landscape(x[:4], x[4:8], x[8]).risk for x in (ahead, behind))
@@ -124,9 +124,9 @@ def steps_in_many_dimensions(task, name, dim, count, rng):
     rows = []
     for _ in range(count):
         x = rng.standard_normal((length, dim))
-        scores, place = task.sample_scores(rng, 1, length)
+        scores, location = task.sample_scores(rng, 1, length)
         x += np.outer(scores[0] - x @ basis[0] / root, basis[0]) / root
-        y = x[place[0]] @ basis[1] / root + task.noise * rng.standard_normal()
+        y = x[location[0]] @ basis[1] / root + task.noise * rng.standard_normal()
         chi, z = x @ k / root, x @ v / root
         if name == "softmax":
             sigma = np.exp(chi) / np.exp(chi).sum()

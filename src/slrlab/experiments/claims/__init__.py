@@ -31,7 +31,7 @@ def run_claims(
         If a name is not a known claim.
     """
     chosen = [_checks.choice(name.upper(), "claim", CLAIMS) for name in (names or CLAIMS)]
-    single = [name for name in chosen if not CLAIMS[name].spreads]
+    single = [name for name in chosen if not CLAIMS[name].parallel]
     found = parallel_map(_check, single, label="claims", report=report)
     checks = dict(zip(single, found, strict=True))
     for name in chosen:

@@ -75,14 +75,14 @@ def _definite(margin: float) -> float:
 class Claim:
     """A claim, where the paper makes it, and the function that checks it.
 
-    One that ``spreads`` takes a report of progress and uses several processes by itself.
+    A ``parallel`` one takes a report of progress and uses several processes by itself.
     """
 
     name: str
     source: str
     statement: str
     run: Callable[..., list[Check]]
-    spreads: bool = False
+    parallel: bool = False
 
 
 @dataclass(frozen=True)

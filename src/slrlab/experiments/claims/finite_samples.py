@@ -51,6 +51,6 @@ FINITE_SAMPLE_CLAIMS = (
         "From 4 samples per dimension on, softmax lies below linear, both above Bayes-optimal. "
         "With fewer samples the theory does not decide: see Figure 3 at alpha 0.5 and 1.",
         _c10,
-        spreads=True,
+        parallel=True,
     ),
 )

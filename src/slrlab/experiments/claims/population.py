@@ -60,15 +60,15 @@ def _c3() -> list[Check]:
     checks = []
     for task in (SpikedSLR(2.0, LengthLaw.of(3)), MaxSLR(2.0, LengthLaw.of("1,2,3"))):
         limit = ("function of order parameters", risk_at(task, "softmax", order).risk)
-        spread = []
+        errors = []
         for dim in (25, 100, 400):
             measured = finite_dimension_risk(
                 task, "softmax", order, dim=dim, samples=24_000, teachers=40, seed=dim
             )
-            spread.append(measured.error)
+            errors.append(measured.error)
             checks.append(sampled(f"{_name(task)}, D = {dim}", limit, (f"D = {dim}", measured)))
         names = ("teacher-to-teacher error at D = 400", "at D = 25")
-        checks.append(below(_name(task), (names[0], spread[-1]), (names[1], spread[0])))
+        checks.append(below(_name(task), (names[0], errors[-1]), (names[1], errors[0])))
     return checks
 
 

@@ -70,8 +70,8 @@ class Dataset:
         Sequence ``i`` is ``tokens[offsets[i]:offsets[i + 1]]``; shape ``(N + 1,)``.
     labels
         One number per sequence.
-    places
-        The hidden place of each sequence, or None if unknown.
+    locations
+        The hidden location of each sequence, or None if unknown.
     teacher
         The vectors behind the labels, or None if unknown.
     """
@@ -79,7 +79,7 @@ class Dataset:
     tokens: npt.NDArray[Any]
     offsets: npt.NDArray[np.int64]
     labels: FloatArray
-    places: npt.NDArray[np.int64] | None = None
+    locations: npt.NDArray[np.int64] | None = None
     teacher: Teacher | None = None
 
     @property
@@ -189,7 +189,7 @@ def draw_dataset(
     lengths = task.length.sample(_generator(seed, _LENGTHS, stream), count)
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     tokens = np.empty((int(offsets[-1]), size), dtype=kind)
-    labels, places = np.empty(count), np.empty(count, dtype=np.int64)
+    labels, locations = np.empty(count), np.empty(count, dtype=np.int64)
     per_block = max(1, int(_BLOCK / (size * task.length.mean)))
     bounds = [(at, min(count, at + per_block)) for at in range(0, count, per_block)]
 
@@ -199,7 +199,7 @@ def draw_dataset(
         rng = _generator(seed, _TOKENS, stream, block)
         starts = offsets[low:high] - offsets[low]
         chosen = _fill(task, teacher, rng, tokens[rows], starts, lengths[low:high])
-        places[low:high] = chosen - starts
+        locations[low:high] = chosen - starts
         values = tokens[rows][chosen].astype(float) @ teacher.values / math.sqrt(size)
         labels[low:high] = values + task.noise * rng.standard_normal(high - low)
 
@@ -208,7 +208,7 @@ def draw_dataset(
         for done, _ in enumerate(pool.map(fill, range(len(bounds))), start=1):
             if report is not None:
                 report(done, len(bounds), "drawing data")
-    return Dataset(tokens, offsets, labels, places, teacher)
+    return Dataset(tokens, offsets, labels, locations, teacher)
 
 
 def fresh_batches(task: Task, teacher: Teacher, *, samples: int, seed: int) -> Iterator[Dataset]:

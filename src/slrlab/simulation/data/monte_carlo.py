@@ -78,7 +78,7 @@ def finite_dimension_risk(
     """Estimate the risk of vectors ``k, v`` in ``D`` dimensions on real token matrices.
 
     Teachers are raw Gaussian vectors; ``k = m_k k* + √R_k·noise`` and likewise ``v``. Tokens are
-    those of `slrlab.draw_dataset`. The error counts the spread over teachers, so it covers their
+    those of `slrlab.draw_dataset`. The error counts the scatter over teachers, so it covers their
     finite-size fluctuations; what is left of those in the mean is ``O(1/D)``.
     """
     size = _checks.integer(dim, "dim", low=2)
@@ -120,9 +120,9 @@ def _average(
     count = _checks.integer(samples, "samples", low=2)
     total = square = 0.0
     for length, size in _lengths(task, count, rng, 1):
-        keys, place = task.sample_scores(rng, size, length)
+        keys, location = task.sample_scores(rng, size, length)
         values = rng.standard_normal(keys.shape)
-        labels = values[np.arange(size), place] + task.noise * rng.standard_normal(size)
+        labels = values[np.arange(size), location] + task.noise * rng.standard_normal(size)
         losses = (labels - predict(keys, values, rng)) ** 2
         total += float(losses.sum())
         square += float((losses**2).sum())

@@ -115,9 +115,9 @@ def _sequence(item: npt.ArrayLike, index: int) -> npt.NDArray[Any]:
     try:
         part = np.asarray(item)
     except ValueError:  # a list with rows of different sizes
-        raise ValueError(f"X must be {_ACCEPTED}, got uneven rows at place {index}") from None
+        raise ValueError(f"X must be {_ACCEPTED}, got uneven rows at index {index}") from None
     if part.ndim != 2 or part.dtype.kind not in _REAL:
         raise ValueError(
-            f"X must be {_ACCEPTED}, got {part.dtype} of shape {part.shape} at place {index}"
+            f"X must be {_ACCEPTED}, got {part.dtype} of shape {part.shape} at index {index}"
         )
     return part

@@ -61,7 +61,7 @@ def gradient_descent(
     tolerance
         Stop when ``|∇F| <= tolerance·|y|``; None for all steps.
     record
-        Number of times to keep, evenly spread from start to end.
+        Number of times to keep, evenly spaced from start to end.
     seed
         Seed of a random start.
     report

@@ -117,7 +117,7 @@ class Trajectory(Result):
 
 
 class Recorder:
-    """Keeps the path of a descent at a number of steps evenly spread from start to end."""
+    """Keeps the path of a descent at a number of steps evenly spaced from start to end."""
 
     def __init__(
         self,

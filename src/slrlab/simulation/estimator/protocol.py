@@ -113,7 +113,7 @@ def r_squared(labels: Any, answers: Any, weights: Any = None) -> float:
     """
     y, f = np.asarray(labels, dtype=float), np.asarray(answers, dtype=float)
     w = np.ones(y.size) if weights is None else np.asarray(weights, dtype=float)
-    wrong, spread = float(w @ (y - f) ** 2), float(w @ (y - np.average(y, weights=w)) ** 2)
-    if spread == 0.0:
+    wrong, total = float(w @ (y - f) ** 2), float(w @ (y - np.average(y, weights=w)) ** 2)
+    if total == 0.0:
         return 1.0 if wrong == 0.0 else 0.0
-    return 1.0 - wrong / spread
+    return 1.0 - wrong / total

@@ -72,11 +72,11 @@ class SequenceScaler(Transformer):
         weights = checked_weights(sample_weight, offsets.size - 1)
         each = None if weights is None else np.repeat(weights, np.diff(offsets))
         mean = np.average(tokens, axis=0, weights=each)
-        spread = np.sqrt(np.average((tokens - mean) ** 2, axis=0, weights=each))
-        # a constant feature has no spread but that of rounding
-        constant = spread <= 1e-14 * np.abs(mean)
+        std = np.sqrt(np.average((tokens - mean) ** 2, axis=0, weights=each))
+        # a constant feature varies by rounding alone
+        constant = std <= 1e-14 * np.abs(mean)
         self.mean_ = mean if self.with_mean else np.zeros_like(mean)
-        self.scale_ = np.where(constant | (not self.with_std), 1.0, spread)
+        self.scale_ = np.where(constant | (not self.with_std), 1.0, std)
         self.n_features_in_ = int(mean.size)
         return self
 

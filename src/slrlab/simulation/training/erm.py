@@ -68,7 +68,7 @@ class ErmSimulation(Result):
     Attributes
     ----------
     test_risk, test_risk_error
-        Risk measured on fresh data and its standard error: from the spread over seeds, and from
+        Risk measured on fresh data and its standard error: from the scatter over seeds, and from
         the test sample where there is one seed alone.
     train_mse, objective
         Mean squared residual on the training data, and ``F/D``.

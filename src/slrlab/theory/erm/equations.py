@@ -92,10 +92,10 @@ _VALUES = (codes.G_V_FIELD, codes.G_V_TEACHER, codes.TRACE_V)
 
 
 def _stiffness(
-    row: FloatArray, m: float, q: float, weight: float, places: tuple[int, int, int]
+    row: FloatArray, m: float, q: float, weight: float, columns: tuple[int, int, int]
 ) -> float:
     """Return the trace, moved by ``weight`` towards ``−E[g·n]/√R``, ``n = (ω − m h*)/√R``."""
-    field, teacher, trace = places
+    field, teacher, trace = columns
     residual = q - m**2
     if weight == 0.0 or residual <= _FEWEST_DIGITS * q:
         return float(row[trace])
@@ -148,11 +148,11 @@ class Channel:
         from slrlab.theory.erm.prox_kernel import SUMS, channel_sums
 
         root = math.sqrt(overlaps.q_k)
-        spread = root if self.fields.gaussian else math.sqrt(max(overlaps.R_k, 0.0))
+        std = root if self.fields.gaussian else math.sqrt(max(overlaps.R_k, 0.0))
         slope = overlaps.m_k / root if self.fields.gaussian else 0.0
         order = (
             overlaps.m_k,
-            spread,
+            std,
             slope,
             overlaps.bias + self.bias,
             overlaps.m_v,

@@ -2,7 +2,7 @@
 
 A sample holds standard normals only; the fields ``ω`` follow from them and the order parameters,
 so one sample serves a whole fixed-point search and makes its map smooth. The relevant token comes
-first. Blocks are independent scrambles: their spread is the error bar.
+first. Blocks are independent scrambles: their scatter is the error bar.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class FieldGroup:
 
 @dataclass(frozen=True)
 class FieldSample:
-    """All groups; ``gaussian`` says that given the place the key scores are Gaussian.
+    """All groups; ``gaussian`` says that given the location the key scores are Gaussian.
 
     Then ``chi_base`` is their mean and ``n_k`` carries field and teacher together, which saves
     ``L`` dimensions; else ``chi_base`` holds the teacher's scores themselves.

@@ -1,6 +1,6 @@
 r"""What is computed at a fixed point: risk, error bars, stability, status, as a result.
 
-The spread of the blocks of a sample becomes an error bar by linear response. This module must not
+The scatter of the blocks of a sample becomes an error bar by linear response. This module must not
 know how fixed points are found.
 """
 

@@ -255,7 +255,7 @@ def _descend(work, y, prior, activation, table):
 
 @_compiled
 def _search(work, y, prior, activation, table, lowest, settled):
-    """Start from other places; leave the lowest minimum in row TRIAL; return flags on it."""
+    """Start from other points; leave the lowest minimum in row TRIAL; return flags on it."""
     v_k, _, _, tolerance = prior
     count = work.shape[1]
     sides = 2 if activation[0] == ELEMENTWISE else 1

@@ -21,7 +21,7 @@ from slrlab.model.weights_reference import ActivationNumbers, CodedWeights, dot,
 from slrlab.theory.erm import codes
 
 Mask = npt.NDArray[np.bool_]
-Places = npt.NDArray[np.intp]
+Indices = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class _Samples:
     V_v: float
     attention: CodedWeights
 
-    def take(self, rows: Places) -> _Samples:
+    def take(self, rows: Indices) -> _Samples:
         fields = (self.omega_k[rows], self.omega_z[rows], self.y[rows])
         return _Samples(*fields, self.V_k, self.V_v, self.attention)
 
@@ -223,6 +223,6 @@ def channel_sums(
         columns[codes.GG_VV] = (G_vv**2).sum(axis=(1, 2))
         columns[codes.GG_CROSS] = (G_kk * G_vv + G_kv * G_vk).sum(axis=(1, 2))
     sums = np.zeros((blocks, codes.SUMS))
-    for place, column in columns.items():
-        sums[:, place] = np.reshape(column, (blocks, size)).mean(axis=1)
+    for index, column in columns.items():
+        sums[:, index] = np.reshape(column, (blocks, size)).mean(axis=1)
     return sums

@@ -1,6 +1,6 @@
 r"""Minima of the risk followed from one task to the next.
 
-A minimum moves smoothly with the task until it disappears, so that its neighbour is the best place
+A minimum moves smoothly with the task until it disappears, so that its neighbour is the best start
 to look for it. By symmetry the matched and mismatched minima keep their keys in the plane of
 ``k*`` and ``v*``. This module must not know how risks are computed.
 """
@@ -23,9 +23,9 @@ from slrlab.model.tasks import Task
 from slrlab.theory.landscape.continuation import End, Plane, trace
 from slrlab.theory.landscape.minima import (
     FAR,
+    Candidate,
     Kind,
     Minimum,
-    Place,
     descend,
     differences,
     kind_of,
@@ -85,20 +85,22 @@ def minimum_from(
     search = _Search(make_landscape(task, chosen, resolution=resolution), chosen.bias is None)
     own = 0.0 if chosen.bias is None else chosen.bias
     if isinstance(start, Minimum):
-        place = search.follow(start)
+        candidate = search.follow(start)
     elif isinstance(start, str):
         wanted = Kind(_checks.choice(start, "start", ("matched", "mismatched")))
         if wanted is Kind.MATCHED:
             best = minimal_risk(task, chosen)
-            place = search.near(best.m_k * np.eye(SIZE)[0], best.bias if search.learn_bias else own)
+            candidate = search.near(
+                best.m_k * np.eye(SIZE)[0], best.bias if search.learn_bias else own
+            )
         else:
-            place = search.mismatched(own if bias is None else bias, task.length.mean)
+            candidate = search.mismatched(own if bias is None else bias, task.length.mean)
     else:
         keys = np.array(start, dtype=float)
         if keys.shape != (SIZE,) or not np.isfinite(keys).all():
             raise ValueError(f"start must be finite keys of shape ({SIZE},), got {start!r}")
-        place = search.descend(keys, own if bias is None else bias)
-    return None if place is None else search.minimum(place, curvatures)
+        candidate = search.descend(keys, own if bias is None else bias)
+    return None if candidate is None else search.minimum(candidate, curvatures)
 
 
 def follow_minimum(
@@ -149,7 +151,7 @@ def _continued(
     points, end = trace(planes, np.append(plane.point(k, minimum.bias), here), there)
     if end is End.RANGE:
         search = _Search(plane.landscape, plane.fixed is None)
-        return search.minimum(plane.place(points[-1][:-1]), how["curvatures"])
+        return search.minimum(plane.candidate(points[-1][:-1]), how["curvatures"])
     if end in (End.INFINITY, End.LOST):
         return minimum_from(task, activation, minimum, **how)
     return None
@@ -170,8 +172,8 @@ def planes_of(
 
 def limit_at_infinity(
     task: Task, activation: Activation | str, resolution: float = 1.0
-) -> Place | None:
-    """Return the place that stands for mismatched keys of any length, if the risk falls there."""
+) -> Candidate | None:
+    """Return the candidate for mismatched keys of any length, if the risk falls there."""
     chosen = checked(task, activation, 1.0).without_idle_bias()
     search = _Search(make_landscape(task, chosen, resolution=resolution), chosen.bias is None)
     return search.at_infinity(_LONG * np.eye(SIZE)[1], chosen.bias or 0.0)
@@ -188,14 +190,14 @@ class _Search:
     landscape: Landscape
     learn_bias: bool
 
-    def descend(self, k: FloatArray, bias: float) -> Place:
+    def descend(self, k: FloatArray, bias: float) -> Candidate:
         """Go down from given keys; without end, if need be."""
-        place = descend(self.landscape, k, bias, learn_bias=self.learn_bias)
-        if np.linalg.norm(place.k) > FAR / 2.0:
-            return self.at_infinity(place.k, place.bias) or place
-        return place
+        candidate = descend(self.landscape, k, bias, learn_bias=self.learn_bias)
+        if np.linalg.norm(candidate.k) > FAR / 2.0:
+            return self.at_infinity(candidate.k, candidate.bias) or candidate
+        return candidate
 
-    def near(self, k: FloatArray, bias: float) -> Place | None:
+    def near(self, k: FloatArray, bias: float) -> Candidate | None:
         """Return the minimum next to a guess in the plane of ``k*`` and ``v*``."""
         from scipy.optimize import root
 
@@ -221,13 +223,15 @@ class _Search:
         if bends.min() < -1e-9 * max(1.0, float(bends.max())):
             return None
         v, slope = self.landscape.at_best_values(keys, shift)
-        return Place(keys, v, shift, slope.risk, norm, Status.CONVERGED)
+        return Candidate(keys, v, shift, slope.risk, norm, Status.CONVERGED)
 
-    def minimum(self, place: Place, curvatures: bool) -> Minimum:
-        """Return what is to be said about a place, without its Hessian if so asked."""
-        return minimum_at(self.landscape, place, learn_bias=self.learn_bias, curvatures=curvatures)
+    def minimum(self, candidate: Candidate, curvatures: bool) -> Minimum:
+        """Return the minimum at a candidate, without its Hessian if ``curvatures`` is False."""
+        return minimum_at(
+            self.landscape, candidate, learn_bias=self.learn_bias, curvatures=curvatures
+        )
 
-    def mismatched(self, bias: float, length: float) -> Place | None:
+    def mismatched(self, bias: float, length: float) -> Candidate | None:
         """Return the lowest minimum found from keys along ``v*`` that keeps them there."""
         if self.landscape.smooth:
             plane = Plane(self.landscape, None if self.learn_bias else bias)
@@ -237,26 +241,26 @@ class _Search:
             start = found[0].k if found else _LONG * np.eye(SIZE)[1]
             return self.at_infinity(start, bias) or (found[0] if found else None)
         for size in _SIZES:
-            place = self.descend(size * np.eye(SIZE)[1], bias)
-            if kind_of(overlaps_of(place.k, place.v)) is Kind.MISMATCHED:
-                return place
+            candidate = self.descend(size * np.eye(SIZE)[1], bias)
+            if kind_of(overlaps_of(candidate.k, candidate.v)) is Kind.MISMATCHED:
+                return candidate
         return self.at_infinity(_LONG * np.eye(SIZE)[1], bias)
 
-    def follow(self, last: Minimum) -> Place | None:
+    def follow(self, last: Minimum) -> Candidate | None:
         """Return the minimum that another one turns into, if it has not disappeared."""
         k, _ = last.order.vectors()
         if last.at_infinity:
-            place = self.at_infinity(k, last.bias)
-            if place is not None:
-                return place
+            candidate = self.at_infinity(k, last.bias)
+            if candidate is not None:
+                return candidate
         else:
-            place = self.near(k, last.bias)
-        if place is None:
-            place = self.descend(k, last.bias)
-        kind = kind_of(overlaps_of(place.k, place.v))
-        return place if kind is last.kind else None
+            candidate = self.near(k, last.bias)
+        if candidate is None:
+            candidate = self.descend(k, last.bias)
+        kind = kind_of(overlaps_of(candidate.k, candidate.v))
+        return candidate if kind is last.kind else None
 
-    def at_infinity(self, k: FloatArray, bias: float) -> Place | None:
+    def at_infinity(self, k: FloatArray, bias: float) -> Candidate | None:
         """Return the limit of the risk along keys that grow without bound, if it falls to it.
 
         Beyond any scale the risk is its limit plus ``c/m_kv²``, with ``c`` a function of ``m_kk``:
@@ -282,7 +286,7 @@ class _Search:
         if abs(keys[0]) > _LONG or not falling:
             return None
         limit = slope.risk + long * float(slope.k[1]) / 2.0
-        return Place(keys, v, shift, limit, float(np.linalg.norm(slope.k)), Status.BOUNDARY)
+        return Candidate(keys, v, shift, limit, float(np.linalg.norm(slope.k)), Status.BOUNDARY)
 
     def _bias(self, entry: FloatArray, bias: float) -> float:
         return float(entry[0]) if self.learn_bias else bias

@@ -20,7 +20,7 @@ import numpy as np
 from slrlab._result import Status
 from slrlab._types import FloatArray
 from slrlab.numerics.differences import central_differences
-from slrlab.theory.landscape.minima import FAR, Place, differences
+from slrlab.theory.landscape.minima import FAR, Candidate, differences
 from slrlab.theory.landscape.risk import Landscape
 
 STEP = 0.6  # longest step along a curve
@@ -108,12 +108,12 @@ class Plane:
             End.INFINITY: math.log(self.longest) - float(x[1]),
         }
 
-    def place(self, x: FloatArray, status: Status = Status.CONVERGED) -> Place:
-        """Return the place of a point."""
+    def candidate(self, x: FloatArray, status: Status = Status.CONVERGED) -> Candidate:
+        """Return the candidate at a point."""
         k, bias = self.keys(x)
         v, slope = self.landscape.at_best_values(k, bias)
         norm = math.hypot(*slope.k, slope.bias if self.fixed is None else 0.0)
-        return Place(k, v, bias, slope.risk, norm, status)
+        return Candidate(k, v, bias, slope.risk, norm, status)
 
     def settle(self, x: FloatArray) -> FloatArray | None:
         """Return the stationary point next to a guess, if Newton's method finds it at once."""
@@ -127,7 +127,7 @@ class Plane:
                 return x
         return None
 
-    def descend(self, x: FloatArray) -> Place | None:
+    def descend(self, x: FloatArray) -> Candidate | None:
         """Return the mismatched minimum below a point, if there is one.
 
         Its status is ``boundary`` if the keys grow without bound on the way.
@@ -148,13 +148,13 @@ class Plane:
             options={"gtol": 1e-7, "initial_trust_radius": 0.2, "max_trust_radius": 1.0},
         )
         if found.x[1] > math.log(self.longest):
-            return self.place(found.x, Status.BOUNDARY) if abs(found.x[0]) < 1.0 else None
+            return self.candidate(found.x, Status.BOUNDARY) if abs(found.x[0]) < 1.0 else None
         end = self.settle(found.x)
         if end is None or min(self.margins(end, self.hessian(end)).values()) <= 0.0:
             return None
-        return self.place(end)
+        return self.candidate(end)
 
-    def search(self, length: float, bias: float) -> list[Place]:
+    def search(self, length: float, bias: float) -> list[Candidate]:
         """Return the distinct mismatched minima found from several starts, the lowest first.
 
         One at infinity, if any, comes last.
@@ -163,18 +163,22 @@ class Plane:
         shares = [bias / _SIZES[1]]
         if self.fixed is None:
             shares += [-share * math.sqrt(2.0 * math.log(max(length, 2.0))) for share in _RARE]
-        found: list[Place] = []
+        found: list[Candidate] = []
         for share in shares:
             for size in _SIZES:
-                place = self.descend(np.array([0.0, math.log(size), share])[: self.size])
-                if place is not None and not any(self.same(place, other) for other in found):
-                    found.append(place)
-                if place is not None and place.status is Status.BOUNDARY:
+                candidate = self.descend(np.array([0.0, math.log(size), share])[: self.size])
+                if candidate is not None and not any(
+                    self.same(candidate, other) for other in found
+                ):
+                    found.append(candidate)
+                if candidate is not None and candidate.status is Status.BOUNDARY:
                     break  # so do longer keys
-        return sorted(found, key=lambda place: (place.status is Status.BOUNDARY, place.risk))
+        return sorted(
+            found, key=lambda candidate: (candidate.status is Status.BOUNDARY, candidate.risk)
+        )
 
-    def same(self, a: Place, b: Place) -> bool:
-        """Return whether two places are one minimum."""
+    def same(self, a: Candidate, b: Candidate) -> bool:
+        """Return whether two candidates are one minimum."""
         if a.status is Status.BOUNDARY or b.status is Status.BOUNDARY:
             return a.status is b.status
         gap = self.point(a.k, a.bias) - self.point(b.k, b.bias)

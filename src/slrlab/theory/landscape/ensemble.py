@@ -128,7 +128,7 @@ def flow_ensemble(
     >>> import numpy as np
     >>> from slrlab import SpikedSLR, tabulate
     >>> from slrlab.theory.landscape.ensemble import flow_ensemble
-    >>> table = tabulate(SpikedSLR(signal=2.0, length=3), "linear", m=(-2.0, 3.0), spread=2.0)
+    >>> table = tabulate(SpikedSLR(signal=2.0, length=3), "linear", m=(-2.0, 3.0), std=2.0)
     >>> k, v = 0.1 * np.random.default_rng(0).standard_normal((2, 5, 4))
     >>> found = flow_ensemble(table, k, v)
     >>> [str(kind) for kind in found.kinds], str(found.status)

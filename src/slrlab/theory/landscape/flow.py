@@ -142,8 +142,10 @@ class _Descent(Follower):
         last = self.last(solution)
         if solution.status < 0 or not math.isfinite(self.speed(last)):
             return None, Status.FAILED
-        place = descend(self.landscape, last[:SIZE], float(last[-1]), learn_bias=self.learn_bias)
-        found = minimum_at(self.landscape, place, learn_bias=self.learn_bias)
+        candidate = descend(
+            self.landscape, last[:SIZE], float(last[-1]), learn_bias=self.learn_bias
+        )
+        found = minimum_at(self.landscape, candidate, learn_bias=self.learn_bias)
         if found.at_infinity or len(solution.t_events[1]):
             return found, Status.DIVERGED
         there = found.order

@@ -26,10 +26,10 @@ ORDER = 4  # of the highest a + n that a risk and its gradient need
 PAIRS = tuple((a, n) for a in range(ORDER) for n in range(ORDER + 1 - a))
 # power of m in each coefficient of `_powers`
 _DEGREES = np.array([[max(column - n, 0) for column in range(ORDER + 1)] for _, n in PAIRS])
-# below this spread derivatives across it would be lost to rounding; a score within 1e-5 of another
+# below this std derivatives across it would be lost to rounding; a score within 1e-5 of another
 # changes a smooth risk by 1e-10
-_LEAST_SPREAD = 1e-5
-# a coarser rule would not see that He_4 averages to nothing, which is divided by a small spread
+_LEAST_STD = 1e-5
+# a coarser rule would not see that He_4 averages to nothing, which is divided by a small std
 _STEP = 0.65
 
 
@@ -54,16 +54,14 @@ def hermite(u: FloatArray, count: int) -> FloatArray:
     return rows
 
 
-def gaussian_laws(
-    shift: float, m: float, spread: float, edge: float, resolution: float
-) -> TokenLaws:
+def gaussian_laws(shift: float, m: float, std: float, edge: float, resolution: float) -> TokenLaws:
     """Return the laws where ``χ*`` is ``N(shift, 1)`` for the relevant token, ``N(0, 1)`` else.
 
     Then the score is Gaussian too, and given the score the average of ``He_b(χ*−shift) He_n(u)``
     is ``m^b s^n τ^{−b−n} He_{b+n}`` of the standardised score, ``τ² = m² + s²``: the score alone
     is integrated over.
     """
-    tau = max(math.hypot(m, spread), _LEAST_SPREAD)
+    tau = max(math.hypot(m, std), _LEAST_STD)
     step = tau * _step(tau, resolution)
     low, high = min(0.0, m * shift) - edge * tau, max(0.0, m * shift) + edge * tau
     scores = np.arange(low, high + step, step)
@@ -92,11 +90,11 @@ def product_laws(
     relevant: FloatArray,
     others: FloatArray,
     m: float,
-    spread: float,
+    std: float,
     resolution: float,
 ) -> TokenLaws:
     """Return the laws for any law of ``χ*`` given by weights on nodes ``x``."""
-    u, slopes = jitter_slopes(spread, resolution)
+    u, slopes = jitter_slopes(std, resolution)
     scores = (m * x[:, None] + u).ravel()
     laws = [
         np.stack([np.outer(law * x**a, slopes[n]).ravel() for a, n in PAIRS])
@@ -105,9 +103,9 @@ def product_laws(
     return TokenLaws(scores, laws[0], laws[1])
 
 
-def jitter_slopes(spread: float, resolution: float) -> tuple[FloatArray, FloatArray]:
+def jitter_slopes(std: float, resolution: float) -> tuple[FloatArray, FloatArray]:
     """Return nodes of ``s·u`` and rows of weights that sum to ``E[F⁽ⁿ⁾]``, ``n`` up to `ORDER`."""
-    s = max(spread, _LEAST_SPREAD)
+    s = max(std, _LEAST_STD)
     step = _step(s, resolution)
     u = np.arange(-EDGE, EDGE + step, step)
     weights = gauss_weights(u, step) * hermite(u, ORDER + 1)

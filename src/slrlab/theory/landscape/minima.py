@@ -167,7 +167,7 @@ def local_minima(
     r"""Search the risk for local minima from many starts.
 
     Starts are the matched and the mismatched direction at two sizes each, then keys of random
-    direction and size (spread evenly in the logarithm, 0.2 to 8), each with the values that are
+    direction and size (spaced evenly in the logarithm, 0.2 to 8), each with the values that are
     best for them.
 
     Parameters
@@ -198,12 +198,12 @@ def local_minima(
     learn = chosen.bias is None
     known: list[Minimum] = []
     for done, k in enumerate(_starts(count, rng), start=1):
-        place = descend(coarse, k, chosen.bias or 0.0, learn_bias=learn)
-        twin = next((i for i, item in enumerate(known) if _same(item, place)), None)
+        candidate = descend(coarse, k, chosen.bias or 0.0, learn_bias=learn)
+        twin = next((i for i, item in enumerate(known) if _same(item, candidate)), None)
         if twin is None:
-            if place.status is not Status.BOUNDARY:
-                place = descend(fine, place.k, place.bias, learn_bias=learn)
-            known.append(minimum_at(fine, place, learn_bias=learn))
+            if candidate.status is not Status.BOUNDARY:
+                candidate = descend(fine, candidate.k, candidate.bias, learn_bias=learn)
+            known.append(minimum_at(fine, candidate, learn_bias=learn))
         else:
             known[twin] = replace(known[twin], found=known[twin].found + 1)
         if report is not None:
@@ -218,7 +218,7 @@ def local_minima(
 
 
 @dataclass(frozen=True)
-class Place:
+class Candidate:
     """Where a descent in the keys ended."""
 
     k: FloatArray
@@ -229,7 +229,7 @@ class Place:
     status: Status
 
 
-def descend(landscape: Landscape, k: FloatArray, bias: float, *, learn_bias: bool) -> Place:
+def descend(landscape: Landscape, k: FloatArray, bias: float, *, learn_bias: bool) -> Candidate:
     """Minimise over keys (and the bias) at the best values.
 
     A turn of the two free directions changes nothing, so ``k`` is kept on the first three. A trust
@@ -272,7 +272,7 @@ def descend(landscape: Landscape, k: FloatArray, bias: float, *, learn_bias: boo
     status = Status.CONVERGED if flat else Status.NOT_CONVERGED
     if np.linalg.norm(keys) > FAR:
         status = Status.BOUNDARY
-    return Place(keys, v, shift, slope.risk, norm, status)
+    return Candidate(keys, v, shift, slope.risk, norm, status)
 
 
 def differences(
@@ -298,22 +298,22 @@ def hessian(
 
 
 def minimum_at(
-    landscape: Landscape, place: Place, *, learn_bias: bool, curvatures: bool = True
+    landscape: Landscape, candidate: Candidate, *, learn_bias: bool, curvatures: bool = True
 ) -> Minimum:
     """Return what is to be said about the end of a descent, without its Hessian if so asked."""
-    order = overlaps_of(place.k, place.v)
+    order = overlaps_of(candidate.k, candidate.v)
     bends = np.empty(0)
     if curvatures:
-        second = hessian(landscape, place.k, place.v, place.bias, learn_bias=learn_bias)
+        second = hessian(landscape, candidate.k, candidate.v, candidate.bias, learn_bias=learn_bias)
         bends = np.asarray(np.linalg.eigvalsh(second), dtype=float)
     return Minimum(
-        status=place.status,
+        status=candidate.status,
         kind=kind_of(order),
-        risk=place.risk,
+        risk=candidate.risk,
         order=order,
-        bias=place.bias,
+        bias=candidate.bias,
         curvatures=bends,
-        gradient_norm=place.gradient_norm,
+        gradient_norm=candidate.gradient_norm,
         found=1,
     )
 
@@ -328,17 +328,17 @@ def _starts(count: int, rng: np.random.Generator) -> Iterator[FloatArray]:
         yield np.append(size * direction / np.linalg.norm(direction), 0.0)
 
 
-def _same(known: Minimum, place: Place) -> bool:
-    """Return whether a place is a known minimum or its mirror image."""
-    order = overlaps_of(place.k, place.v)
-    if known.at_infinity or place.status is Status.BOUNDARY:
-        both = known.at_infinity and place.status is Status.BOUNDARY
+def _same(known: Minimum, candidate: Candidate) -> bool:
+    """Return whether a candidate is a known minimum or its mirror image."""
+    order = overlaps_of(candidate.k, candidate.v)
+    if known.at_infinity or candidate.status is Status.BOUNDARY:
+        both = known.at_infinity and candidate.status is Status.BOUNDARY
         return both and kind_of(order) is known.kind
     there = known.order
     gaps = (
         order.m_kk - there.m_kk,
         abs(order.m_kv) - abs(there.m_kv),
         math.sqrt(max(order.q_kk, 0.0)) - math.sqrt(max(there.q_kk, 0.0)),
-        place.bias - known.bias,
+        candidate.bias - known.bias,
     )
     return max(map(abs, gaps)) < _SAME * (1.0 + math.sqrt(there.q_kk))

@@ -145,7 +145,7 @@ def _jets(entries: Entries) -> Jets:
 
 
 def _first(factors: _Factors) -> Moments:
-    """Return the moments that ask for the place."""
+    """Return the moments that ask for the location."""
     r, o = factors.relevant, factors.others
     alone, pair = factors.lengths[:2]
     pull = r(0, 0, 1) * pair  # the relevant score moves the weights of the others
@@ -181,12 +181,12 @@ def _second(factors: _Factors) -> Moments:
     return {name: factors.integrate(jet) for name, jet in found.items()}
 
 
-def _laws(task: Task, m: float, spread: float, resolution: float) -> TokenLaws:
+def _laws(task: Task, m: float, std: float, resolution: float) -> TokenLaws:
     shift = task.gaussian_shift if isinstance(task, TiltedTask) else 0.0
     if shift is not None:
-        return gaussian_laws(shift, m, spread, edge(task), resolution)
+        return gaussian_laws(shift, m, std, edge(task), resolution)
     assert isinstance(task, TiltedTask)
-    return product_laws(*tilted_nodes(task, abs(m), resolution), m, spread, resolution)
+    return product_laws(*tilted_nodes(task, abs(m), resolution), m, std, resolution)
 
 
 def _rounded(x: float) -> float:
@@ -197,13 +197,13 @@ def _rounded(x: float) -> float:
 
 @lru_cache(maxsize=256)
 def _window(
-    task: Task, activation: Normalised, m: float, spread: float, resolution: float
+    task: Task, activation: Normalised, m: float, std: float, resolution: float
 ) -> FloatArray:
     """Return ends of ``log t`` that hold the integrands for all keys and biases rounded to these.
 
     Rounding moves a score by at most its share in `_DIGITS`, and ``log φ`` by its slope times that.
     """
-    laws = _laws(task, m, spread, resolution)
+    laws = _laws(task, m, std, resolution)
     log_phi = activation.log_phi(laws.scores)
     sums = laws.relevant[0], laws.others[0], task.length.generating
     ends = independent_window(log_phi, *sums, activation.sink)
@@ -219,15 +219,15 @@ def _independent(
     task: Task, activation: Elementwise | Normalised, keys: tuple[float, float], resolution: float
 ) -> _Factors:
     """Return the factors of independent tokens (selection tasks: all alike)."""
-    m, spread = keys[0], math.sqrt(keys[1])
-    laws = _laws(task, m, spread, resolution)
+    m, std = keys[0], math.sqrt(keys[1])
+    laws = _laws(task, m, std, resolution)
     if isinstance(activation, Elementwise):
         return _elementwise(task.length, activation, laws)
-    width = math.hypot(m, spread)
+    width = math.hypot(m, std)
     log_phi = activation.log_phi(laws.scores)
     generating = task.length.generating
     bias = round(float(activation.bias or 0.0) / _BIAS_STEP) * _BIAS_STEP
-    ends = _window(task, activation.with_bias(bias), _rounded(m), _rounded(spread), resolution)
+    ends = _window(task, activation.with_bias(bias), _rounded(m), _rounded(std), resolution)
     u, weights = laplace_grid(activation, task, width, resolution).nodes(ends)
     sums = factor_sums(u, log_phi, np.concatenate([laws.relevant, laws.others]).T)
     zero, one, two, missing = np.moveaxis(sums, 2, 1)
@@ -263,16 +263,16 @@ def _selected(
     resolution: float,
 ) -> _Factors:
     """Return the factors of the selected token and of those left."""
-    m, spread = keys[0], math.sqrt(keys[1])
+    m, std = keys[0], math.sqrt(keys[1])
     if isinstance(activation, Elementwise):
         x, law = selected_density(task, abs(m), resolution)
-        laws = product_laws(x, law, law, m, spread, resolution)
+        laws = product_laws(x, law, law, m, std, resolution)
         return _elementwise(task.length, activation, laws)
-    tokens = gaussian_laws(0.0, m, spread, edge(task), resolution)
+    tokens = gaussian_laws(0.0, m, std, edge(task), resolution)
     log_phi, generating = activation.log_phi(tokens.scores), task.length.generating
     ends = exchangeable_window(log_phi, tokens.others[0], generating, activation.sink)
     x, kernel, u, weights = selection_rule(task, activation, keys, ends, resolution)
-    noise, slopes = jitter_slopes(spread, resolution)
+    noise, slopes = jitter_slopes(std, resolution)
     missing, one = _decays(u, activation.log_phi(m * x[:, None] + noise), slopes)
 
     def entries(apply: Callable[[FloatArray], FloatArray]) -> Entries:

@@ -24,7 +24,7 @@ from slrlab.model.setting import Setting
 from slrlab.model.tasks import Task
 from slrlab.theory.landscape.branches import limit_at_infinity, planes_of
 from slrlab.theory.landscape.continuation import STEP, End, Plane, trace
-from slrlab.theory.landscape.minima import FAR, Place
+from slrlab.theory.landscape.minima import FAR, Candidate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -150,12 +150,12 @@ def minimum_branches(
     nowhere = []
     for anchor in grid:
         plane = planes(anchor)
-        places = plane.search(task.length.mean, plane.fixed or 0.0)
-        finite = [place for place in places if place.status is Status.CONVERGED]
+        candidates = plane.search(task.length.mean, plane.fixed or 0.0)
+        finite = [candidate for candidate in candidates if candidate.status is Status.CONVERGED]
         nowhere.append(not finite)
-        for place in finite:
-            if not any(_contains(branch, anchor, plane, place) for branch in found):
-                start = np.append(plane.point(place.k, place.bias), anchor)
+        for candidate in finite:
+            if not any(_contains(branch, anchor, plane, candidate) for branch in found):
+                start = np.append(plane.point(candidate.k, candidate.bias), anchor)
                 sides = [trace(planes, start, bound, step=step) for bound in bounds]
                 found.append(_branch(task, activation, planes, sides))
     if all(nowhere):
@@ -172,8 +172,8 @@ def _branch(
     """Return the two sides of a start as one branch."""
     (down, low), (up, high) = sides
     points = [*down[::-1], *up[1:]]
-    places = [planes(float(y[-1])).place(y[:-1]) for y in points]
-    return _result(task, activation, [float(y[-1]) for y in points], places, (low, high))
+    candidates = [planes(float(y[-1])).candidate(y[:-1]) for y in points]
+    return _result(task, activation, [float(y[-1]) for y in points], candidates, (low, high))
 
 
 def _endless(
@@ -181,7 +181,7 @@ def _endless(
 ) -> list[MinimumBranch]:
     """Return the ranges in which the risk falls as mismatched keys grow without bound."""
 
-    def limit(logarithm: float) -> Place | None:
+    def limit(logarithm: float) -> Candidate | None:
         here = replace(task, signal=math.exp(logarithm))
         return limit_at_infinity(here, activation, resolution)
 
@@ -205,9 +205,9 @@ def _endless(
         if last < len(grid) - 1:
             high, ends[1] = edge(high, grid[last + 1]), End.INFINITY
         points = {t: limit(t) for t in np.linspace(low, high, _POINTS).tolist()}
-        places = {t: place for t, place in points.items() if place is not None}
+        candidates = {t: candidate for t, candidate in points.items() if candidate is not None}
         both = ends[0], ends[1]
-        found.append(_result(task, activation, list(places), list(places.values()), both))
+        found.append(_result(task, activation, list(candidates), list(candidates.values()), both))
     return found
 
 
@@ -215,28 +215,28 @@ def _result(
     task: Task,
     activation: Activation | str,
     points: list[float],
-    places: list[Place],
+    candidates: list[Candidate],
     ends: tuple[End, End],
 ) -> MinimumBranch:
-    """Return a branch from logarithms of signals and places."""
+    """Return a branch from logarithms of signals and candidates."""
     return MinimumBranch(
-        status=Status.NOT_CONVERGED if End.LOST in ends else places[0].status,
+        status=Status.NOT_CONVERGED if End.LOST in ends else candidates[0].status,
         signals=np.exp(points),
-        risk=np.array([place.risk for place in places]),
-        m_kk=np.array([place.k[0] for place in places]),
-        m_kv=np.array([place.k[1] for place in places]),
-        bias=np.array([place.bias for place in places]),
+        risk=np.array([candidate.risk for candidate in candidates]),
+        m_kk=np.array([candidate.k[0] for candidate in candidates]),
+        m_kv=np.array([candidate.k[1] for candidate in candidates]),
+        bias=np.array([candidate.bias for candidate in candidates]),
         ends=ends,
-        at_infinity=places[0].status is Status.BOUNDARY,
+        at_infinity=candidates[0].status is Status.BOUNDARY,
         setting=Setting(task, make_activation(activation)),
     )
 
 
-def _contains(branch: MinimumBranch, anchor: float, plane: Plane, place: Place) -> bool:
+def _contains(branch: MinimumBranch, anchor: float, plane: Plane, candidate: Candidate) -> bool:
     """Return whether a minimum at an anchor is a point of a branch."""
     if branch.at_infinity or not branch.low <= math.exp(anchor) <= branch.high:
         return False
     columns = (branch.m_kk, branch.m_kv, branch.bias)
     m_kk, m_kv, bias = (np.interp(anchor, np.log(branch.signals), column) for column in columns)
     near = plane.settle(plane.point(np.array([m_kk, m_kv]), float(bias)))
-    return near is not None and plane.same(plane.place(near), place)
+    return near is not None and plane.same(plane.candidate(near), candidate)

@@ -194,14 +194,14 @@ def risk_and_gradient(
 def _refined(
     task: Task,
     activation: Activation,
-    place: tuple[FloatArray, FloatArray, float],
+    point: tuple[FloatArray, FloatArray, float],
     tolerance: float,
 ) -> tuple[Slope, float, float, Status]:
     """Refine until two successive grids agree; their difference is the error of the coarser."""
-    last = make_landscape(task, activation, resolution=_LEVELS[0])(*place)
+    last = make_landscape(task, activation, resolution=_LEVELS[0])(*point)
     error = slack = math.inf
     for level in _LEVELS[1:]:
-        found = make_landscape(task, activation, resolution=level)(*place)
+        found = make_landscape(task, activation, resolution=level)(*point)
         if not found.finite:
             return found, math.nan, math.nan, Status.FAILED
         error = abs(found.risk - last.risk)

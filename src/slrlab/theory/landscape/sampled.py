@@ -2,7 +2,7 @@ r"""Risk, gradient and noise of a stochastic step as averages over a fixed sampl
 
 Works for every activation: the only way for projections, whose threshold couples the tokens, and
 an independent check of the quadrature for the others. One sample serves a whole flow and makes its
-landscape an exact gradient; blocks are independent scrambles whose spread is the error bar. This
+landscape an exact gradient; blocks are independent scrambles whose scatter is the error bar. This
 module must not know what flows do with it.
 """
 
@@ -146,7 +146,7 @@ def _draw_group(
     task: Task, length: int, weight: float, log2_size: int, seed: tuple[int, int]
 ) -> TokenGroup:
     shift = task.gaussian_shift
-    uniforms = 0 if shift is not None else 1  # one more: it selects the place
+    uniforms = 0 if shift is not None else 1  # one more: it selects the location
     replicates = _normals(SIZE * length + 1 + uniforms, log2_size, seed)
     tokens = np.empty((BLOCKS, 1 << log2_size, length, SIZE))
     labels = np.empty((BLOCKS, 1 << log2_size))
@@ -182,7 +182,7 @@ def _slope(means: FloatArray) -> Slope:
 def sampled_slope(
     task: Task,
     activation: Activation,
-    place: tuple[FloatArray, FloatArray, float],
+    point: tuple[FloatArray, FloatArray, float],
     tolerance: float,
     seed: int = 0,
 ) -> tuple[Slope, float, float, Status]:
@@ -195,7 +195,7 @@ def sampled_slope(
     drawn = 0
     for log2_samples in range(_FIRST, _LAST + 1):
         landscape = SampledLandscape.draw(task, activation, samples=1 << log2_samples, seed=seed)
-        rows = landscape.blocks(*place)[:, : 2 * SIZE + 2]
+        rows = landscape.blocks(*point)[:, : 2 * SIZE + 2]
         if not np.isfinite(rows).all():
             return _slope(rows.mean(axis=0)), math.nan, math.nan, Status.FAILED
         errors = rows.std(axis=0, ddof=1) / math.sqrt(BLOCKS)

@@ -99,13 +99,13 @@ def tabulate(
     activation: Activation | str,
     *,
     m: tuple[float, float],
-    spread: float,
+    std: float,
     bias: float | None = None,
     tolerance: float = 1e-6,
     seed: int = 0,
     report: Report | None = None,
 ) -> TabulatedLandscape:
-    """Tabulate the landscape for ``m_kk`` in an interval and ``√(q_kk − m_kk²)`` up to ``spread``.
+    """Tabulate the landscape for ``m_kk`` in an interval and ``√(q_kk − m_kk²)`` up to ``std``.
 
     The table grows until its error at random points is below the tolerance, or it has 20,000
     points: see its ``error``.
@@ -122,13 +122,13 @@ def tabulate(
     low, high = (_checks.finite(end, "m") for end in m)
     if not low < high:
         raise ValueError(f"m must be an interval (low, high), got {m}")
-    top = _checks.positive(spread, "spread") ** 2
+    top = _checks.positive(std, "std") ** 2
     exact = QuadratureLandscape(task, chosen, 1.0)
     rng = np.random.default_rng(seed)
     draws = rng.uniform(size=(_CHECKS, 2)).tolist()
     tests = [(low + (high - low) * a, top * b**2) for a, b in draws]
     known = [_column(exact, shift, *test) for test in tests]
-    shape = (8 + math.ceil(3.0 * (high - low)), 6 + math.ceil(4.0 * spread))
+    shape = (8 + math.ceil(3.0 * (high - low)), 6 + math.ceil(4.0 * std))
     values: dict[tuple[float, float], FloatArray] = {}
     while True:
         _evaluate(exact, shift, values, *_nodes((low, high), top, shape), report)

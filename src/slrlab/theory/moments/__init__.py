@@ -14,7 +14,7 @@ import numpy as np
 from slrlab.model.activations import Activation, Elementwise, Normalised, Projection
 from slrlab.model.tasks import SelectionTask, Task, TiltedTask
 from slrlab.theory.moments.selected import elementwise_selected, normalised_selected
-from slrlab.theory.moments.tilted import certain_place, elementwise_tilted, normalised_tilted
+from slrlab.theory.moments.tilted import certain_location, elementwise_tilted, normalised_tilted
 from slrlab.theory.moments.types import AttentionMoments
 
 __all__ = ["AttentionMoments", "attention_moments"]
@@ -64,7 +64,7 @@ def _dispatch(
         )
     if isinstance(task, TiltedTask):
         if math.isinf(task.signal):
-            return certain_place(task, activation, m_k, R_k, resolution)
+            return certain_location(task, activation, m_k, R_k, resolution)
         if isinstance(activation, Elementwise):
             return elementwise_tilted(task, activation, m_k, R_k, resolution)
         return normalised_tilted(task, activation, m_k, R_k, resolution)

@@ -18,7 +18,7 @@ NODE_STEP = 0.35  # in units of the width of the sharpest factor
 REACH = 39.0  # standard deviations until a Gaussian is below the smallest double
 MOST_NODES = 1 << 13  # of a uniform grid; sharper maps get graded panels
 _MOST_ENTRIES = 4_000_000  # of a grid that cannot be graded
-_SPREAD = 0.3  # step in units of the Gaussian width of an entire factor
+_WIDTH_STEP = 0.3  # step in units of the Gaussian width of an entire factor
 
 
 def edge(task: Task) -> float:
@@ -109,9 +109,9 @@ def jitter_nodes(R_k: float, resolution: float) -> tuple[FloatArray, FloatArray]
 def laplace_step(width: float, longest: int) -> float:
     """Return the step in ``log t`` where factors are Gaussian averages of this width.
 
-    The largest of ``longest`` normals has a spread of about ``1/√(2 log longest)``.
+    The largest of ``longest`` normals has a standard deviation of about ``1/√(2 log longest)``.
     """
-    return max(STEP, _SPREAD * width / math.sqrt(1.0 + math.log(longest)))
+    return max(STEP, _WIDTH_STEP * width / math.sqrt(1.0 + math.log(longest)))
 
 
 def laplace_grid(

@@ -45,7 +45,7 @@ def projection_moments(
         drawn = _drawn(length)
         entries = _ENTRIES * resolution * math.sqrt(weight)
         size = max(_FEWEST, math.ceil(math.log2(entries / drawn)))
-        scores, place, ordered = _token_scores(task, (length, size), m_k, R_k)
+        scores, location, ordered = _token_scores(task, (length, size), m_k, R_k)
         sigma = activation.weights(scores)
         # a search by few samples keeps away from the edge of what many can tell
         last = drawn - 1 if resolution >= 1.0 else drawn // 2
@@ -54,16 +54,16 @@ def projection_moments(
                 f"length must be at most {_LONGEST} for {activation.name} at m_k {m_k:.4g} and "
                 f"R_k {R_k:.4g}, where more tokens get weight than can be drawn, got {task.length}"
             )
-        sums[0] += weight * (sigma * place).sum(axis=-1).mean(axis=-1)
+        sums[0] += weight * (sigma * location).sum(axis=-1).mean(axis=-1)
         sums[1] += weight * (sigma**2).sum(axis=-1).mean(axis=-1)
         fewest = min(fewest, _REPLICATES * 2.0**size)
         certain = certain or bool((sigma == 1.0).any())
     target, energy = (float(value) for value in sums.mean(axis=1))
     error = Estimate.of(sums[0] ** 2 / sums[1]).error
-    spread = max(energy - target**2, 0.0)
-    if certain and min(spread, target) < 30.0 / fewest:
+    unexplained = max(energy - target**2, 0.0)
+    if certain and min(unexplained, target) < 30.0 / fewest:
         error += 3.0 / fewest  # few of the rare events that matter are in the sample, or none
-    return AttentionMoments(target, 1.0 - target, spread, sampled_error=max(error, 1e-16))
+    return AttentionMoments(target, 1.0 - target, unexplained, sampled_error=max(error, 1e-16))
 
 
 def _drawn(length: int) -> int:
@@ -73,21 +73,21 @@ def _drawn(length: int) -> int:
 def _token_scores(
     task: Task, size: tuple[int, int], m_k: float, R_k: float
 ) -> tuple[FloatArray, FloatArray, bool]:
-    """Return scores, the law of the place, and whether the last score drawn is the smallest."""
+    """Return scores, the law of the location, and whether the last score drawn is the smallest."""
     if task.gaussian_shift is not None:  # scores are Gaussian: one normal for each token
-        keys, place, _ = _scores(task, *size, False)
+        keys, location, _ = _scores(task, *size, False)
         scores = math.hypot(m_k, math.sqrt(R_k)) * keys
         scores[..., 0] += m_k * task.gaussian_shift
-        return scores, place, True
-    keys, place, noise = _scores(task, *size, R_k > 0.0)
-    return m_k * keys + math.sqrt(R_k) * noise, place, m_k > 0.0 and R_k == 0.0
+        return scores, location, True
+    keys, location, noise = _scores(task, *size, R_k > 0.0)
+    return m_k * keys + math.sqrt(R_k) * noise, location, m_k > 0.0 and R_k == 0.0
 
 
 @lru_cache(maxsize=8)
 def _scores(
     task: Task, length: int, log2_size: int, noisy: bool
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return key scores ``(replicate, sample, token)``, the law of the place, and extra normals.
+    """Return key scores ``(replicate, sample, token)``, the law of the location, and extra normals.
 
     The same draw serves every ``m_k``: the sampled risk is then a smooth function of it. The last
     token of a long sequence is its smallest score that is drawn.
@@ -103,13 +103,13 @@ def _scores(
     if isinstance(task, TiltedTask):
         if task.gaussian_shift is None:  # else the shift comes with the keys
             keys[..., 0] = task.relevant_scores(special.ndtr(keys[..., 0]))
-        place = np.zeros(drawn)
-        place[0] = 1.0
-        return keys, place, noise
-    place = task.posterior(keys)
+        location = np.zeros(drawn)
+        location[0] = 1.0
+        return keys, location, noise
+    location = task.posterior(keys)
     if drawn < length and not math.isinf(task.signal):
-        place *= _share(task, keys, length - drawn)
-    return keys, place, noise
+        location *= _share(task, keys, length - drawn)
+    return keys, location, noise
 
 
 def _largest(normals: FloatArray, count: int) -> FloatArray:
@@ -123,7 +123,7 @@ def _largest(normals: FloatArray, count: int) -> FloatArray:
 
 
 def _share(task: Task, keys: FloatArray, rest: int) -> FloatArray:
-    """Return the chance that the place is among the scores drawn, the others at their mean."""
+    """Return the chance that the location is among the scores drawn, the others at their mean."""
     x = np.linspace(-9.3, 0.0, 400)
     scores = keys[..., -1:] + x  # a token below the smallest score drawn
     law = np.exp(-(scores**2) / 2.0)

@@ -1,4 +1,4 @@
-"""Moments for tasks that select the place from the scores: two Laplace variables."""
+"""Moments for tasks that select the location from the scores: two Laplace variables."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def selection_step(task: SelectionTask, sharpness: float) -> float:
 def elementwise_selected(
     task: SelectionTask, activation: Elementwise, m_k: float, R_k: float, resolution: float
 ) -> AttentionMoments:
-    """Return the moments of an elementwise activation where the place is selected."""
+    """Return the moments of an elementwise activation where the location is selected."""
     if 2.0 * edge(task) / node_step(abs(m_k), resolution) > MOST_NODES:
         x, selected, tokens = _graded_density(task, activation, m_k, resolution)
     else:
@@ -186,7 +186,7 @@ def normalised_selected(
     resolution: float,
     check: bool,
 ) -> AttentionMoments:
-    """Return the moments of a normalised activation where the place is selected."""
+    """Return the moments of a normalised activation where the location is selected."""
     pure = activation.is_softmax and R_k == 0.0 and m_k > 0.0
     scale = task.posterior_scale
     steep = scale is not None and max(scale, m_k) >= STEEP
@@ -204,8 +204,8 @@ def normalised_selected(
     defect = abs(target + shortfall - 1.0)
     if shortfall < 0.5:
         # B − A² = (B − 1) + 2(1−A) − (1−A)²; B itself is accurate to rounding only
-        spread = (energy - 1.0) + shortfall * (2.0 - shortfall)
-        return AttentionMoments(1.0 - shortfall, shortfall, max(0.0, spread), defect)
+        unexplained = (energy - 1.0) + shortfall * (2.0 - shortfall)
+        return AttentionMoments(1.0 - shortfall, shortfall, max(0.0, unexplained), defect)
     return AttentionMoments(target, 1.0 - target, max(0.0, energy - target**2), defect)
 
 

@@ -1,4 +1,4 @@
-r"""Moments where place and weights are drawn by steep maps of the same scores.
+r"""Moments where location and weights are drawn by steep maps of the same scores.
 
 At a large signal both the selection and a normalised activation are steps. Where the map is
 exponential the two steps are measured from each other (`aligned_moments`); around the bend of the
@@ -64,8 +64,8 @@ def softmax_selected(
     else:
         lost = 1.0 - energy
     # B − A² = 2(1−A) − (1−A)² − (1−B)
-    spread = missed * (2.0 - missed) - lost
-    return AttentionMoments(1.0 - missed, missed, max(0.0, spread), defect)
+    unexplained = missed * (2.0 - missed) - lost
+    return AttentionMoments(1.0 - missed, missed, max(0.0, unexplained), defect)
 
 
 def is_steep(task: SelectionTask, activation: Normalised, m_k: float) -> bool:

@@ -142,7 +142,7 @@ def _graded_factors(
     return factors
 
 
-def certain_place(
+def certain_location(
     task: TiltedTask,
     activation: Elementwise | Normalised,
     m_k: float,
@@ -187,9 +187,9 @@ def _from_simplex(
         grid=grid,
         factors=factors,
     )
-    spread = found.variance + found.off_target
+    unexplained = found.variance + found.off_target
     defect = abs(found.target + found.shortfall - 1.0)
-    return AttentionMoments(found.target, found.shortfall, spread, defect)
+    return AttentionMoments(found.target, found.shortfall, unexplained, defect)
 
 
 def _comparable(
@@ -241,12 +241,12 @@ def _towards_certainty(
         for short in (0.5 * _SHARPEST / width, _SHARPEST / width)
     )
     beyond = 1.0 - _SHARPEST / width
-    target, shortfall, spread = (
+    target, shortfall, unexplained = (
         max(0.0, new + (new - old) * beyond)
         for old, new in (
             (half.target, whole.target),
             (half.shortfall, whole.shortfall),
-            (half.spread, whole.spread),
+            (half.unexplained, whole.unexplained),
         )
     )
-    return AttentionMoments(target, shortfall, spread, whole.defect)
+    return AttentionMoments(target, shortfall, unexplained, whole.defect)

@@ -74,12 +74,12 @@ def bayes_risk(task: Task) -> BayesRisk:
         pairs = [_selected(task, level) for level in _LEVELS]
     else:
         raise TypeError(f"task must be a TiltedTask or a SelectionTask, got {type(task).__name__}")
-    (coarse, _), (squares, place) = pairs
+    (coarse, _), (squares, location) = pairs
     if squares == 0.0:  # below the smallest double, e^{−700}
         return _result(task, Status.LIMIT, 0.0, 0.0, 0.0)
-    gap = abs(squares - place) / squares
-    # an error of the place enters the squares twice
-    error = max(abs(squares - coarse) + 2.0 * abs(squares - place), 1e-15 * squares)
+    gap = abs(squares - location) / squares
+    # an error of the location enters the squares twice
+    error = max(abs(squares - coarse) + 2.0 * abs(squares - location), 1e-15 * squares)
     status = Status.CONVERGED if max(gap, error / squares) < 1e-8 else Status.INACCURATE
     return _result(task, status, squares, gap, error)
 

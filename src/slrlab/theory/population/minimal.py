@@ -172,8 +172,8 @@ def risk_at(
         risk=lambda found: found.risk(order.m_v, order.R_v),
     )
     risk = moments.risk(order.m_v, order.R_v)
-    place = (order.m_k, order.m_v, order.R_k, order.R_v)
-    result = _result(task, chosen, bayes_risk(task), place, moments, risk, error, status)
+    at = (order.m_k, order.m_v, order.R_k, order.R_v)
+    result = _result(task, chosen, bayes_risk(task), at, moments, risk, error, status)
     return result.require() if strict else result
 
 
@@ -232,10 +232,8 @@ def risk_profile(
     if isinstance(m_k, str):
         raise TypeError(f"m_k must be a sequence of finite numbers, got {m_k!r}")
     scales = [_checks.finite(m, "m_k") for m in np.asarray(m_k, dtype=float).tolist()]
-    spread = _checks.non_negative(R_k, "R_k")
-    found = [
-        _refined(partial(_moments_at, task, chosen, (m, spread)), tolerance=1e-9) for m in scales
-    ]
+    R_k = _checks.non_negative(R_k, "R_k")
+    found = [_refined(partial(_moments_at, task, chosen, (m, R_k)), tolerance=1e-9) for m in scales]
     return RiskProfile(
         status=Status.worst(status for _, _, status in found),
         m_k=np.array(scales),
@@ -320,7 +318,7 @@ def _refined(
     error = math.inf
     for level in _LEVELS[1:]:
         found = compute(level)
-        if not (math.isfinite(found.target) and math.isfinite(found.spread)):
+        if not (math.isfinite(found.target) and math.isfinite(found.unexplained)):
             return found, math.nan, Status.FAILED
         rounding = 5e-14 * max(1.0, abs(risk(found)))
         error = abs(risk(found) - risk(last)) + found.defect * risk(found)

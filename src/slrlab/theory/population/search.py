@@ -59,11 +59,11 @@ def best_keys(task: Task, activation: Activation) -> KeySearch:
             found = attention_moments(task, shaped, m_k, resolution=level, check=False)
         except ValueError:  # more tokens get weight than can be sampled
             return math.inf
-        if not (found.spread >= 0.0 and found.target != 0.0):
+        if not (found.unexplained >= 0.0 and found.target != 0.0):
             return math.inf
-        if found.spread == 0.0:
+        if found.unexplained == 0.0:
             return -math.inf
-        return math.log(found.spread) - 2.0 * math.log(abs(found.target))
+        return math.log(found.unexplained) - 2.0 * math.log(abs(found.target))
 
     exact = _exact_keys(task, activation)
     if exact is not None:
@@ -170,12 +170,12 @@ def _descend(
     unit = abs(m_k) or 0.05
     free = bias is not None
 
-    def place(point: FloatArray) -> Start:
+    def evaluated(point: FloatArray) -> Start:
         scale = unit * math.sinh(point[0])
         return scale, float(point[1]) - 0.5 * scale * shift if free else None
 
     def function(point: FloatArray) -> float:
-        found = place(point) if abs(point[0]) < 20.0 else (math.inf, None)
+        found = evaluated(point) if abs(point[0]) < 20.0 else (math.inf, None)
         if abs(found[0]) > 1.2 * largest or abs(found[1] or 0.0) > widest:
             return math.inf
         return objective(*found, level)
@@ -187,7 +187,7 @@ def _descend(
         difference=1e-3 if m_k < _FLAT else 2e-2,
         tolerance=tolerance,
     )
-    return *place(found.point), found
+    return *evaluated(found.point), found
 
 
 def _still_falls(objective: Objective, start: Start) -> bool:
