@@ -181,8 +181,8 @@ def compare_descent(
     (True, True)
     """
     chosen = _chosen(task, activation, bias)
-    width, pace = _checks.integer(dim, "dim", low=4), _checks.positive(rate, "rate")
-    pairs = width + width % 2 if batch is None else _checks.integer(batch, "batch", low=2)
+    dim, rate = _checks.integer(dim, "dim", low=4), _checks.positive(rate, "rate")
+    pairs = dim + dim % 2 if batch is None else _checks.integer(batch, "batch", low=2)
     began = clock.perf_counter()
     runs = _descents(
         task,
@@ -190,8 +190,8 @@ def compare_descent(
         (start, size, bias),
         (seeds, seed),
         report,
-        dim=width,
-        rate=pace * width,
+        dim=dim,
+        rate=rate * dim,
         batch=pairs,
         mirrored=True,
         time=time,
@@ -210,7 +210,7 @@ def compare_descent(
         landscape=landscape,
         report=report,
     )
-    return _together(flow, runs, pace, clock.perf_counter() - began)
+    return _together(flow, runs, rate, clock.perf_counter() - began)
 
 
 def compare_sgd(
@@ -260,7 +260,7 @@ def compare_sgd(
     True
     """
     chosen = _chosen(task, activation, bias)
-    width, pace = _checks.integer(dim, "dim", low=4), _checks.positive(rate, "rate")
+    dim, rate = _checks.integer(dim, "dim", low=4), _checks.positive(rate, "rate")
     began = clock.perf_counter()
     runs = _descents(
         task,
@@ -268,8 +268,8 @@ def compare_sgd(
         (start, size, bias),
         (seeds, seed),
         report,
-        dim=width,
-        rate=pace,
+        dim=dim,
+        rate=rate,
         batch=batch,
         time=time,
         record=record,
@@ -278,7 +278,7 @@ def compare_sgd(
     flow = sgd_flow(
         task,
         chosen,
-        rate=pace,
+        rate=rate,
         batch=batch,
         start=start,
         size=size,
@@ -289,7 +289,7 @@ def compare_sgd(
         landscape=landscape,
         report=report,
     )
-    return _together(flow, runs, pace, clock.perf_counter() - began)
+    return _together(flow, runs, rate, clock.perf_counter() - began)
 
 
 def place_start(

@@ -44,11 +44,11 @@ def plot_sweep(frame: pd.DataFrame, x: str, path: Path) -> None:
     varied = [name for name in settings if name != x and rows[name].astype(str).nunique() > 1]
     groups = list(rows.groupby(varied, dropna=False)) if varied else [((), rows)]
     looks = series_looks(varied, [names for names, _ in groups])
-    many = len(groups) > _INSIDE
+    crowded = len(groups) > _INSIDE
     with mpl.rc_context({"backend": "agg"}), house_style():
         import matplotlib.pyplot as plt
 
-        figure, axes = plt.subplots(figsize=(7.4 if many else 5.6, 3.8), layout="constrained")
+        figure, axes = plt.subplots(figsize=(7.4 if crowded else 5.6, 3.8), layout="constrained")
         for (names, part), look in zip(groups, looks, strict=True):
             means = part.groupby(x)["value"].agg(["mean", "sem", "count"])
             several = means["sem"].where(means["count"] > 1)
@@ -57,7 +57,7 @@ def plot_sweep(frame: pd.DataFrame, x: str, path: Path) -> None:
             label = ", ".join(map(_shown, varied, names))
             axes.errorbar(means.index, means["mean"], yerr=bars, capsize=2, label=label, **look)
         axes.set(xlabel=x, ylabel=f"{', '.join(sorted(set(rows['compute'])))}: value")
-        if many:
+        if crowded:
             figure.legend(loc="outside right upper", fontsize=8)
         elif varied:
             axes.legend(fontsize=8)

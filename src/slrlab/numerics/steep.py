@@ -136,8 +136,8 @@ def aligned_moments(
     """Return ``E[σ_ε]`` and ``E[1−σ_ε]`` over winning values with the given weights.
 
     The location is drawn with slope ``signal``; ``σ = softmax(slope·x + width·n)``, ``n`` normal.
-    Both factors are steps; the second Laplace variable is measured from where they meet, the tokens from
-    the first step on a sinh grid that resolves both.
+    Both factors are steps; the second Laplace variable is measured from where they meet, the tokens
+    from the first step on a sinh grid that resolves both.
     """
     steep, ratio = max(signal, abs(slope)), abs(slope) / signal
     # log t from where T = 1 at the winning value; the winner is down to 45/signal below it, and

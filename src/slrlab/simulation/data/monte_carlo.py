@@ -82,10 +82,12 @@ def finite_dimension_risk(
     finite-size fluctuations; what is left of those in the mean is ``O(1/D)``.
     """
     size = _checks.integer(dim, "dim", low=2)
-    many = _checks.integer(teachers, "teachers", low=2)
+    teachers = _checks.integer(teachers, "teachers", low=2)
     chosen = make_activation(activation)
-    count = max(1, _checks.integer(samples, "samples") // many)
-    own_seeds = np.random.SeedSequence(_checks.integer(seed, "seed", low=0)).generate_state(many)
+    count = max(1, _checks.integer(samples, "samples") // teachers)
+    own_seeds = np.random.SeedSequence(_checks.integer(seed, "seed", low=0)).generate_state(
+        teachers
+    )
     risks = []
     for own in own_seeds.tolist():
         teacher = Teacher.draw(size, seed=own, kind="gaussian")

@@ -80,12 +80,12 @@ def gradient_descent(
     >>> bool(path.loss[-1] < path.loss[0]), float(path.times[-1])
     (True, 10.0)
     """
-    chosen, pace = trainable(activation), _checks.positive(rate, "rate")
+    chosen, rate = trainable(activation), _checks.positive(rate, "rate")
     total = _checks.integer(steps, "steps", high=_checks.LARGE)
     goal = 0.0 if tolerance is None else _checks.positive(tolerance, "tolerance")
     objective = Objective(data, chosen, *ridges(ridge_k, ridge_v))
     theta = begin(start, data, chosen, seed).to_vector(learn_bias=objective.learns_bias)
-    size = np.full(theta.size, 2.0 * pace * data.dim / data.samples)
+    size = np.full(theta.size, 2.0 * rate * data.dim / data.samples)
     size[2 * data.dim :] /= data.dim  # the bias is a coordinate of the flow as it is
     path = Recorder(
         data.teacher,
@@ -111,8 +111,8 @@ def gradient_descent(
         theta = theta - size * gradient
     if status is Status.SAMPLED and tolerance is not None:
         status = Status.NOT_CONVERGED
-    setting = {"rate": pace, "batch": data.samples, "dim": data.dim, "activation": chosen.name}
-    return path.result(status, tick=pace, method="gradient descent", **setting)
+    setting = {"rate": rate, "batch": data.samples, "dim": data.dim, "activation": chosen.name}
+    return path.result(status, tick=rate, method="gradient descent", **setting)
 
 
 def ridges(ridge_k: float, ridge_v: float) -> tuple[float, float]:

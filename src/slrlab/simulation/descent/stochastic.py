@@ -64,13 +64,13 @@ def sgd(
     >>> bool(path.loss[-1] < path.loss[0]), int(path.steps[-1])
     (True, 8000)
     """
-    chosen, pace = trainable(activation), _checks.positive(rate, "rate")
+    chosen, rate = trainable(activation), _checks.positive(rate, "rate")
     rounds, size = _checks.integer(epochs, "epochs"), _checks.integer(batch, "batch")
     if size > data.samples:
         raise ValueError(f"batch must be at most the {data.samples} sequences, got {batch}")
     r_k, r_v = ridges(ridge_k, ridge_v)
-    shrink = 1.0 - 2.0 * pace * r_k / data.samples, 1.0 - 2.0 * pace * r_v / data.samples
-    walk = _Walk(chosen, begin(start, data, chosen, seed), pace, shrink, size)
+    shrink = 1.0 - 2.0 * rate * r_k / data.samples, 1.0 - 2.0 * rate * r_v / data.samples
+    walk = _Walk(chosen, begin(start, data, chosen, seed), rate, shrink, size)
 
     def measure(weights: Weights) -> Estimate:
         gaps = data.labels - predict(data, chosen, weights)
@@ -82,8 +82,8 @@ def sgd(
     )
     rng = np.random.default_rng((_checks.integer(seed, "seed", low=0), 2))
     status = _follow(walk, ((data, rng.permutation(data.samples)) for _ in range(rounds)), path)
-    setting = {"rate": pace, "batch": size, "dim": data.dim, "activation": chosen.name}
-    return path.result(status, tick=pace / data.dim, method="sgd", **setting)
+    setting = {"rate": rate, "batch": size, "dim": data.dim, "activation": chosen.name}
+    return path.result(status, tick=rate / data.dim, method="sgd", **setting)
 
 
 def online_sgd(
@@ -143,29 +143,29 @@ def online_sgd(
     >>> int(path.steps[-1]), path.status
     (1000, <Status.SAMPLED: 'sampled'>)
     """
-    chosen, pace = trainable(activation), _checks.positive(rate, "rate")
-    size, width = _checks.integer(batch, "batch"), _checks.integer(dim, "dim", low=2)
+    chosen, rate = trainable(activation), _checks.positive(rate, "rate")
+    size, dim = _checks.integer(batch, "batch"), _checks.integer(dim, "dim", low=2)
     if (time is None) == (steps is None):
         given = f"time {time} and steps {steps}"
         raise ValueError(f"time or steps must be given, one of the two, got {given}")
     if steps is None:
-        total = math.ceil(_checks.positive(time, "time") * width / pace - 1e-9)
+        total = math.ceil(_checks.positive(time, "time") * dim / rate - 1e-9)
     else:
         total = _checks.integer(steps, "steps", high=_checks.LARGE)
     if mirrored and size % 2:
         raise ValueError(f"batch must be even if mirrored, got {batch}")
     tests = _checks.integer(test_samples, "test_samples", low=2)
-    test = draw_dataset(task, dim=width, samples=tests, seed=seed, teacher=teacher)
-    walk = _Walk(chosen, begin(start, test, chosen, seed), pace, (1.0, 1.0), size)
+    test = draw_dataset(task, dim=dim, samples=tests, seed=seed, teacher=teacher)
+    walk = _Walk(chosen, begin(start, test, chosen, seed), rate, (1.0, 1.0), size)
 
     def measure(weights: Weights) -> Estimate:
         squares = (test.labels - predict(test, chosen, weights)) ** 2
         return Estimate.of(squares)
 
-    path = Recorder(test.teacher, width, total=total, record=record, measure=measure, report=report)
+    path = Recorder(test.teacher, dim, total=total, record=record, measure=measure, report=report)
     status = _follow(walk, _fresh(task, test.teacher, seed, size, total, mirrored), path)
-    setting = {"rate": pace, "batch": size, "dim": width, "activation": chosen.name}
-    return path.result(status, tick=pace / width, method="online sgd", **setting)
+    setting = {"rate": rate, "batch": size, "dim": dim, "activation": chosen.name}
+    return path.result(status, tick=rate / dim, method="online sgd", **setting)
 
 
 class _Walk:

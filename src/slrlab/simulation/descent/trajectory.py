@@ -129,8 +129,8 @@ class Recorder:
         measure: Callable[[Weights], Estimate],
         report: Report | None,
     ) -> None:
-        many = min(_checks.integer(record, "record", low=2), total + 1)
-        self.stops = np.linspace(0, total, many).round().astype(np.int64)
+        count = min(_checks.integer(record, "record", low=2), total + 1)
+        self.stops = np.linspace(0, total, count).round().astype(np.int64)
         # without a teacher its overlaps are not known, but those of k and v are
         unknown = np.full(dim, math.nan)
         self._teacher = teacher if teacher is not None else Teacher(unknown, unknown)

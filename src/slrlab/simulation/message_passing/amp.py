@@ -196,22 +196,22 @@ def run_amp(
     """
     check_task(task)
     count = samples_of(alpha, dim)
-    many, first = _checks.integer(seeds, "seeds"), _checks.integer(seed, "seed", low=0)
+    seeds, seed = _checks.integer(seeds, "seeds"), _checks.integer(seed, "seed", low=0)
     most = _checks.integer(steps, "steps")
     tests = _checks.integer(test_samples, "test_samples", low=0)
     weight = _damping(damping)
     _checks.choice(precision, "precision", PRECISIONS)
     check_memory(task, dim, count, dtype)
     runs = []
-    for number in range(many):
-        own = first + number
+    for number in range(seeds):
+        own = seed + number
         data = draw_dataset(task, dim=dim, samples=count, seed=own, teacher=teacher, dtype=dtype)
         began, path = time.perf_counter(), []
         for state in islice(iterate(data, task, damping=weight, precision=precision), most):
             path.append(_Point(state.weights, state.gaps, state.sound))
             if report is not None:
-                label = f"AMP, seed {number + 1} of {many}"
-                report(number * most + len(path), many * most, label)
+                label = f"AMP, seed {number + 1} of {seeds}"
+                report(number * most + len(path), seeds * most, label)
         seconds = time.perf_counter() - began
         drawn = data.teacher
         assert drawn is not None

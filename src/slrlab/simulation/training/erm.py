@@ -217,13 +217,13 @@ def simulate_erm(
     _checks.choice(start, "start", STARTS)
     tests = _checks.integer(test_samples, "test_samples", low=0)
     check_memory(task, dim, count, dtype)
-    first, many = _checks.integer(seed, "seed", low=0), _checks.integer(seeds, "seeds")
+    seed, seeds = _checks.integer(seed, "seed", low=0), _checks.integer(seeds, "seeds")
     runs = []
-    for number in range(many):
-        own = first + number
-        show = _follow(report, number, many)
+    for number in range(seeds):
+        own = seed + number
+        show = _follow(report, number, seeds)
         if report is not None:
-            report(number, many, f"training {number + 1} of {many}: drawing data")
+            report(number, seeds, f"training {number + 1} of {seeds}: drawing data")
         data = draw_dataset(task, dim=dim, samples=count, seed=own, teacher=teacher, dtype=dtype)
         assert data.teacher is not None
         trained = train(

@@ -100,7 +100,7 @@ def sgd_flow(
     diverged
     """
     chosen = checked(task, activation, tolerance).without_idle_bias()
-    pace, many = _checks.positive(rate, "rate"), _checks.integer(batch, "batch")
+    rate, batch = _checks.positive(rate, "rate"), _checks.integer(batch, "batch")
     k, v = start_vectors(start, size, _checks.integer(seed, "seed", low=0))
     where, end = start_bias(chosen, bias), _checks.positive(time, "time")
     kept = None if times is None else read_times(times, end)
@@ -109,15 +109,15 @@ def sgd_flow(
     if landscape is not None:
         ground = landscape
     refuse_frozen_bias(chosen, ground)
-    path = _NoisyDescent(ground, sample, pace / many, chosen.bias is None, report)
+    path = _NoisyDescent(ground, sample, rate / batch, chosen.bias is None, report)
     state = np.array([k[0], k[1], v[0], v[1], *overlaps_of(k, v).residuals, where])
     solution = path.solve(state, end, tolerance, dense=kept is not None)
-    method = "online sgd" if many == 1 else f"online sgd in batches of {many}"
+    method = "online sgd" if batch == 1 else f"online sgd in batches of {batch}"
     status, last = path.ending(solution, tolerance), path.last(solution)
     kind = str(kind_of(overlaps_of(*vectors_of(last)))) if status.usable else "none"
     setting = Setting(task, chosen)
     result = path.result(
-        solution, kept, status, kind, None, method=method, rate=pace, setting=setting
+        solution, kept, status, kind, None, method=method, rate=rate, setting=setting
     )
     return result.require() if strict else result
 
