@@ -364,7 +364,7 @@ def test_best_ridge_is_inside_where_the_prox_jumps():
 )
 def test_seeds_agree_on_the_best_ridge(task, activation, alpha):
     found = [
-        optimal_ridge(task, activation, alpha=alpha, tolerance=5e-3, seed=seed) for seed in (0, 1)
+        optimal_ridge(task, activation, alpha=alpha, tolerance=2e-3, seed=seed) for seed in (0, 1)
     ]
     gap = found[0].test_risk - found[1].test_risk
     # an error from eight blocks is Student's t with 7 degrees of freedom: 1 in 1000 at 5.4
@@ -375,7 +375,7 @@ def test_seeds_agree_on_the_best_ridge(task, activation, alpha):
         alpha=alpha,
         ridge_k=found[0].ridge_k,
         ridge_v=found[0].ridge_v,
-        tolerance=5e-3,
+        tolerance=2e-3,
         seed=1,
     )
     noise = 5.4 * math.hypot(crossed.test_risk_error, found[1].test_risk_error)
