@@ -275,7 +275,7 @@ def _check_simulated(out):
     assert trained["simulated_risk"].between(0.0, 1.5).all()
     starts = pd.read_csv(out / "figure-7.csv")
     assert set(starts["start"]) == {"informed", "random"}
-    compared = pd.read_csv(out / "figure-figure_agreement.csv")
+    compared = pd.read_csv(out / "figure-agreement.csv")
     assert set(compared["quantity"]) == set(QUANTITIES)
     assert compared["dim"].nunique() == 3  # two and their limit
     assert compared["p_value"].between(0.0, 1.0).all()
