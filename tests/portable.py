@@ -19,11 +19,14 @@ SUITE = [sys.executable, "-m", "pytest", "-m", "not slow", "-n", "auto", "--dist
 WITHOUT_NUMBERS = (
     "tests/cli",
     "tests/experiments/test_encoding.py",
-    "tests/experiments/test_memo.py",
     "tests/experiments/test_parallel.py",
+    "tests/experiments/test_runner.py",
+    "tests/experiments/test_store.py",
     "tests/experiments/test_sweeps.py",
     "tests/figures/test_reproduction.py",
     "tests/test_checks.py",
+    "tests/test_machine.py",
+    "tests/test_recipes.py",
     "tests/test_types.py",
 )
 BUSY = "import os; os.nice(5)\nwhile True: pass"
