@@ -36,7 +36,8 @@ code = activation_code(make_activation("softmax"))
 x = np.zeros((1, 4, 2))
 order = (0.5, 0.5, 0.0, 0.0, 0.5, 0.5, 0.1, 1.0, 1.0)
 start = time.perf_counter()
-channel_sums(x, x, x, x[..., 0].copy(), order, code.numbers, code.table, True, False)
+memory = np.zeros((1, 4), dtype=np.bool_), x.copy()
+channel_sums(x, x, x, x[..., 0].copy(), order, code.numbers, code.table, *memory, 1, False)
 print(time.perf_counter() - start, sum(channel_sums.stats.cache_hits.values()))
 """
 
@@ -59,7 +60,9 @@ def arguments(length: int, count: int, starts: bool, squares: bool = False) -> t
     )
     order = (0.8, 1.1, 0.7, 0.0, 0.7, 0.8, 0.1, 1.0, 0.5)
     code = activation_code(make_activation("softmax"))
-    return (base, *normals, order, code.numbers, code.table, starts, squares)
+    memory = np.zeros(shape[:2], dtype=np.bool_), np.zeros(shape)
+    search = codes.EVERYWHERE if starts else codes.FROM_FIELD
+    return (base, *normals, order, code.numbers, code.table, *memory, search, squares)
 
 
 def against_numpy() -> None:

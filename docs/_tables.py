@@ -1,7 +1,7 @@
-"""Write the tables of commands, figures and computations into a page while the site is built.
+"""Write the tables of commands, figures, computations and activations into a page of the site.
 
-A page says ``<!-- commands -->``, ``<!-- figures -->`` or ``<!-- computations -->``; what stands
-there comes from the code.
+A page says ``<!-- commands -->``, ``<!-- figures -->``, ``<!-- computations -->``,
+``<!-- cards -->`` or ``<!-- absent -->``; what stands there comes from the code.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from typing import Any
 from slrlab.cli.main import app
 from slrlab.experiments.sweeps.computations import computations_table
 from slrlab.figures.registry import FIGURES, TABLES, figure_module, table_module
+from slrlab.model.activations import ACTIVATIONS
+from slrlab.model.cards import ABSENT, CARDS
 
 
 def commands() -> str:
@@ -28,6 +30,21 @@ def figures() -> str:
     return _table("shows", titles)
 
 
+def cards() -> str:
+    """Return formula, source, parameters and limits of each activation."""
+    lines = [
+        f"| `{name}` | ${card.formula}$ | {card.note} {card.limits} | {card.source} |"
+        for name, card in ((name, CARDS[name]) for name in ACTIVATIONS)
+    ]
+    head = "| name | weight of token $l$ | parameters and limits | source |"
+    return "\n".join([head, "|---|---|---|---|", *lines])
+
+
+def absent() -> str:
+    """Return the attentions that the atlas leaves out, with the reason."""
+    return "\n".join(f"- {one.name} ({one.source}): {one.reason}." for one in ABSENT)
+
+
 def _table(verb: str, rows: dict[str, str]) -> str:
     lines = [f"| `{command}` | {words.rstrip('.')} |" for command, words in rows.items()]
     return "\n".join([f"| command | {verb} |", "|---|---|", *lines])
@@ -36,6 +53,7 @@ def _table(verb: str, rows: dict[str, str]) -> str:
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Replace the marks of a page by their tables."""
     tables = {"commands": commands, "figures": figures, "computations": computations_table}
+    tables |= {"cards": cards, "absent": absent}
     for name, make in tables.items():
         markdown = markdown.replace(f"<!-- {name} -->", make())
     return markdown

@@ -1,9 +1,9 @@
-"""Runs fast tests as other processors would, and beside other work: ``make test-portable``.
+"""Run fast tests as other processors would, and with all cores busy: ``make test-portable``.
 
-Rounding differs between processors: numba compiles for the one it finds, NumPy and OpenBLAS choose
-their kernels by it. Each of the three can be told to take an older one. A result that holds on all
-of them does not depend on the last bits. Tests of processes, files and messages do not depend on
-them at all: they run once, beside busy cores, where their timing may fail.
+Rounding differs between processors: numba compiles for the present one, NumPy and OpenBLAS choose
+their kernels by it. A setting makes each of the three use an older one. A result that holds on all
+of them does not depend on the last bits. Tests of processes, files and messages never do: they run
+once, with all cores busy, where their timing may fail.
 """
 
 import os
@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager
 import numpy as np
 
 SUITE = [sys.executable, "-m", "pytest", "-m", "not slow", "-n", "auto", "--dist", "worksteal"]
-# everything else is run on every instruction set, what is new too
+# all other tests, new ones too, run on every instruction set
 WITHOUT_NUMBERS = (
     "tests/cli",
     "tests/experiments/test_encoding.py",
@@ -32,20 +32,20 @@ WITHOUT_NUMBERS = (
 BUSY = "import os; os.nice(5)\nwhile True: pass"
 
 
-def instruction_sets(machine, found):
-    """Return what each run sets in the environment, by name.
+def instruction_sets(machine, features):
+    """Return the environment variables of each run, by name.
 
-    ``found`` are the instruction sets beyond its baseline that NumPy finds on the machine.
+    ``features`` are the instruction sets beyond its baseline that NumPy has found on the machine.
     """
-    wide = [name for name in found if "512" in name or name == "X86_V4"]
-    old = {"NPY_DISABLE_CPU_FEATURES": " ".join(found)}
+    wide = [name for name in features if "512" in name or name == "X86_V4"]
+    old = {"NPY_DISABLE_CPU_FEATURES": " ".join(features)}
     if machine.lower() not in ("x86_64", "amd64"):
         return {"generic": old | {"NUMBA_CPU_NAME": "generic"}}
     sets = {
         "generic": {"NUMBA_CPU_NAME": "generic"},
         "prescott": old | {"OPENBLAS_CORETYPE": "Prescott"},
     }
-    if len(found) > len(wide):  # what is left holds AVX2, which Haswell needs
+    if len(features) > len(wide):  # what is left holds AVX2, which Haswell needs
         no_wide = {"NPY_DISABLE_CPU_FEATURES": " ".join(wide)}
         sets["haswell"] = no_wide | {"OPENBLAS_CORETYPE": "Haswell", "NUMBA_CPU_NAME": "haswell"}
     return sets
@@ -77,8 +77,8 @@ def run(name, environment, without=()):
 
 def main():
     """Run all sets, then the machine's own with every core busy."""
-    found = np.show_config(mode="dicts")["SIMD Extensions"].get("found", [])
-    sets = instruction_sets(platform.machine(), found)
+    features = np.show_config(mode="dicts")["SIMD Extensions"].get("found", [])
+    sets = instruction_sets(platform.machine(), features)
     passed = [run(name, environment, WITHOUT_NUMBERS) for name, environment in sets.items()]
     with busy_cores():
         passed.append(run("busy", {}))

@@ -28,10 +28,7 @@ PAGES = sorted([*(ROOT / "docs").rglob("*.md"), ROOT / "README.md"])  # others: 
 
 
 def test_imports_run_one_way():
-    done = subprocess.run(
-        [Path(sys.executable).parent / "lint-imports"], cwd=ROOT, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stdout
+    run(Path(sys.executable).parent / "lint-imports")
 
 
 def test_public_names_exist_and_are_documented():
@@ -41,27 +38,35 @@ def test_public_names_exist_and_are_documented():
         assert name in reference, name
 
 
+def run(*command, **options):
+    """Run a command in the folder of the project and return what it prints."""
+    options = {"cwd": ROOT, "capture_output": True, "text": True} | options
+    done = subprocess.run(command, **options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
 def last_digit(number):
     """Return what one unit in the last digit of a printed number is worth."""
     digits, _, power = number.partition("e")
     return 10.0 ** (int(power or 0) - len(digits.partition(".")[2]))
 
 
-def same_print(found, expected):
+def same_print(printed, expected):
     """Return whether texts agree, their decimal numbers up to one unit in the last digit shown."""
-    if NUMBER.sub("#", found) != NUMBER.sub("#", expected):
+    if NUMBER.sub("#", printed) != NUMBER.sub("#", expected):
         return False
-    pairs = zip(NUMBER.findall(found), NUMBER.findall(expected), strict=True)
+    pairs = zip(NUMBER.findall(printed), NUMBER.findall(expected), strict=True)
     units = ((one, two, max(last_digit(one), last_digit(two))) for one, two in pairs)
     return all(abs(float(one) - float(two)) < 1.5 * unit for one, two, unit in units)
 
 
 def test_printed_numbers_are_compared_as_far_as_they_are_shown():
-    for found in ("risk 0.3524, 7 of 8", "risk 0.3525, 7 of 8"):
-        assert same_print(found, "risk 0.3524, 7 of 8")
+    for printed in ("risk 0.3524, 7 of 8", "risk 0.3525, 7 of 8"):
+        assert same_print(printed, "risk 0.3524, 7 of 8")
     assert same_print("error 1.4e-07", "error 1.5e-07")
-    for found in ("risk 0.3526, 7 of 8", "risk 0.3524, 6 of 8", "test risk 0.3524, 7 of 8"):
-        assert not same_print(found, "risk 0.3524, 7 of 8")
+    for printed in ("risk 0.3526, 7 of 8", "risk 0.3524, 6 of 8", "test risk 0.3524, 7 of 8"):
+        assert not same_print(printed, "risk 0.3524, 7 of 8")
 
 
 def _pages():
@@ -83,16 +88,10 @@ def test_code_on_the_pages_runs_and_prints_what_they_say(page, tmp_path):
         script += f"with contextlib.redirect_stdout(_out):\n    exec({code!r})\n"
         script += "_all.append(_out.getvalue())\n"
     script += "print(json.dumps(_all))"
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", script],
-        cwd=tmp_path,
-        env={**os.environ, "MPLBACKEND": "agg"},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    for (_, expected), found in zip(blocks, json.loads(done.stdout), strict=True):
-        assert not expected or same_print(found, expected), found
+    environment = os.environ | {"MPLBACKEND": "agg"}
+    output = run(sys.executable, "-W", "error", "-c", script, cwd=tmp_path, env=environment)
+    for (_, expected), printed in zip(blocks, json.loads(output), strict=True):
+        assert not expected or same_print(printed, expected), printed
 
 
 def test_the_first_pages_show_a_picture_and_how_to_use_the_environment():
@@ -110,14 +109,8 @@ def test_the_first_pages_show_a_picture_and_how_to_use_the_environment():
 def test_make_help_lists_every_target():
     rules = (ROOT / "Makefile").read_text(encoding="utf-8")
     targets = re.search(r"^\.PHONY: (.*)$", rules, re.M).group(1).split()
-    done = subprocess.run(
-        ["make", "--no-print-directory", "help"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert [line.split()[0] for line in done.stdout.splitlines()] == targets
+    lines = run("make", "--no-print-directory", "help").splitlines()
+    assert [line.split()[0] for line in lines] == targets
 
 
 def test_older_processors_are_derived_from_what_numpy_finds():
@@ -135,11 +128,11 @@ def test_older_processors_are_derived_from_what_numpy_finds():
 
 def test_the_example_prints_what_the_pages_say():
     script = ROOT / "examples" / "needle_in_a_haystack.py"
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
-    assert len(done.stdout.splitlines()) == 4
+    output = run(sys.executable, script)
+    assert len(output.splitlines()) == 4
     for page in (ROOT / "README.md", ROOT / "docs" / "index.md"):
         text = page.read_text(encoding="utf-8")
-        assert f"```text\n{done.stdout}```" in text
+        assert f"```text\n{output}```" in text
         assert "examples/needle_in_a_haystack.py" in text
 
 
@@ -152,14 +145,8 @@ def test_the_guide_lists_every_command_and_has_no_section_too_many():
 
 
 def test_documentation_builds_strictly_and_needs_no_network(tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", tmp_path / "site"],
-        cwd=ROOT,
-        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
+    command = (sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", tmp_path / "site")
+    run(*command, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"})
     pages = [path.read_text(encoding="utf-8") for path in (tmp_path / "site").rglob("*.html")]
     assert any("<math" in page for page in pages)
     guide = (tmp_path / "site" / "guide" / "command-line.html").read_text(encoding="utf-8")
@@ -189,10 +176,11 @@ def test_bars_grow_only_between_left_and_right(source, bars):
     spec.loader.exec_module(hook)
     page = SimpleNamespace(file=SimpleNamespace(src_uri="page.md"))
     content = f'<span class="arithmatex">\\({source}\\)</span>'
-    found = hook.on_page_content(content, page)
-    drawn = re.findall(r"<mo([^>]*)>&#x0(?:2016|007C);</mo>", found)
-    assert sum('stretchy="false"' in given for given in drawn) == bars
-    assert all("stretchy" in given for given in drawn)
+    attributes = re.findall(
+        r"<mo([^>]*)>&#x0(?:2016|007C);</mo>", hook.on_page_content(content, page)
+    )
+    assert sum('stretchy="false"' in text for text in attributes) == bars
+    assert all("stretchy" in text for text in attributes)
 
 
 def _imports(tree, inside=False):
@@ -220,34 +208,29 @@ def test_what_is_imported_is_declared():
         for name, inside in _imports(ast.parse(path.read_text(encoding="utf-8"))):
             if name in sys.stdlib_module_names or name == "slrlab":
                 continue
-            given = {found.replace("_", "-").lower() for found in providers[name]}
-            assert given & (core | extras if inside else core), (path, name)
-            seen |= given
+            packages = {package.replace("_", "-").lower() for package in providers[name]}
+            assert packages & (core | extras if inside else core), (path, name)
+            seen |= packages
     assert {"numpy", "scipy", "numba", "typer"} <= seen
 
 
 @pytest.mark.slow
 def test_the_wheel_installs_in_a_clean_environment(tmp_path):
     """Its dependencies are those of this environment: another test compares them with imports."""
-    subprocess.run(
-        [sys.executable, "-m", "build", "--wheel", "--outdir", tmp_path, ROOT],
-        check=True,
-        capture_output=True,
-    )
+    run(sys.executable, "-m", "build", "--wheel", "--outdir", tmp_path, ROOT)
     (wheel,) = tmp_path.glob("*.whl")
     assert "slrlab/py.typed" in zipfile.ZipFile(wheel).namelist()
     venv.create(tmp_path / "env")
     python = tmp_path / "env" / "bin" / "python"
     where = "import sysconfig; print(sysconfig.get_path('purelib'))"
-    run = {"check": True, "capture_output": True, "text": True, "cwd": tmp_path}
-    run["env"] = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    folder = Path(subprocess.run([python, "-c", where], **run).stdout.strip())
+    inside = {"cwd": tmp_path}
+    inside["env"] = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    folder = Path(run(python, "-c", where, **inside).strip())
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", python]
-    subprocess.run([*pip, "install", "--quiet", "--no-deps", "--no-index", wheel], **run)
+    run(*pip, "install", "--quiet", "--no-deps", "--no-index", wheel, **inside)
     (folder / "dependencies.pth").write_text(sysconfig.get_path("purelib"), encoding="utf-8")
-    shown = subprocess.run([python, "-c", "import slrlab; print(slrlab.__file__)"], **run).stdout
+    shown = run(python, "-c", "import slrlab; print(slrlab.__file__)", **inside)
     assert Path(shown.strip()).parent == folder / "slrlab"
-    for arguments in (["--help"], ["population", "--json"]):
-        command = [tmp_path / "env" / "bin" / "slrlab", *arguments]
-        done = subprocess.run(command, **run)
-    assert '"risk"' in done.stdout
+    command = tmp_path / "env" / "bin" / "slrlab"
+    run(command, "--help", **inside)
+    assert '"risk"' in run(command, "population", "--json", **inside)

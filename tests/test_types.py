@@ -19,7 +19,7 @@ CONFIG = """
 strict = True
 [mypy-slrlab.*]
 ignore_errors = True
-[mypy-sklearn.*,numba.*,sympy.*,threadpoolctl,distributed.*]
+[mypy-sklearn.*,numba.*,threadpoolctl,distributed.*]
 ignore_missing_imports = True
 follow_imports = skip
 """

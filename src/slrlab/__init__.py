@@ -1,4 +1,4 @@
-"""slrlab: why softmax attention retrieves better than its rivals, by how much, how soon.
+"""slrlab: the statistical advantage of softmax attention in single-location regression.
 
 Importing the package is cheap: no compilation and no plotting library.
 """
@@ -15,8 +15,17 @@ from slrlab._errors import (
 from slrlab._result import Estimate, Result, Status
 from slrlab.experiments.activations import ActivationComparison, compare
 from slrlab.experiments.amp import AmpComparison, compare_amp
+from slrlab.experiments.best_maps import (
+    BestMap,
+    BiasLimit,
+    best_elementwise,
+    best_normalised,
+    bias_limit,
+)
 from slrlab.experiments.flows import FlowComparison, compare_descent, compare_sgd
+from slrlab.experiments.properties import lacks, properties
 from slrlab.experiments.sweeps import Store, Sweep, SweepSummary, read_sweep, run_sweep
+from slrlab.experiments.transfer import LengthTransfer, TransferPoint, length_transfer
 from slrlab.model.activations import (
     Activation,
     Elementwise,
@@ -26,6 +35,7 @@ from slrlab.model.activations import (
     make_activation,
     register_activation,
 )
+from slrlab.model.families import LengthScaled, Ratio, StickBreaking, TopK
 from slrlab.model.lengths import LengthLaw, LengthLike
 from slrlab.model.order_parameters import FullOrderParameters, OrderParameters
 from slrlab.model.setting import Setting
@@ -84,6 +94,7 @@ from slrlab.theory.landscape import (
     tabulate,
 )
 from slrlab.theory.population.bayes_risk import BayesRisk, bayes_risk
+from slrlab.theory.population.hit_rate import hit_rate
 from slrlab.theory.population.minimal import (
     PopulationRisk,
     RiskProfile,
@@ -91,6 +102,8 @@ from slrlab.theory.population.minimal import (
     risk_at,
     risk_profile,
 )
+from slrlab.theory.population.parts import ExcessParts, excess_parts
+from slrlab.theory.population.weight_statistics import WeightStatistics, weight_statistics
 
 __version__ = "0.1.0"
 
@@ -104,6 +117,8 @@ __all__ = [
     "BayesOptimal",
     "BayesRisk",
     "BayesThresholds",
+    "BestMap",
+    "BiasLimit",
     "ClusterError",
     "ComputationError",
     "ConvergenceWarning",
@@ -114,6 +129,7 @@ __all__ = [
     "ErmSimulation",
     "ErmTheory",
     "Estimate",
+    "ExcessParts",
     "Flow",
     "FlowComparison",
     "FlowEnsemble",
@@ -121,6 +137,8 @@ __all__ = [
     "LargeAlpha",
     "LengthLaw",
     "LengthLike",
+    "LengthScaled",
+    "LengthTransfer",
     "LocalMinima",
     "MaxSLR",
     "Minimum",
@@ -130,6 +148,7 @@ __all__ = [
     "OrderParameters",
     "PopulationRisk",
     "Projection",
+    "Ratio",
     "Result",
     "RidgeMap",
     "RiskGradient",
@@ -142,6 +161,7 @@ __all__ = [
     "SlrlabError",
     "SpikedSLR",
     "Status",
+    "StickBreaking",
     "Store",
     "StoreError",
     "Sweep",
@@ -151,23 +171,33 @@ __all__ = [
     "Teacher",
     "TiltedTask",
     "TooLargeError",
+    "TopK",
     "Trajectory",
+    "TransferPoint",
+    "WeightStatistics",
     "Weights",
     "amp_state_evolution",
     "bayes_optimal",
     "bayes_risk",
     "bayes_thresholds",
+    "best_elementwise",
+    "best_normalised",
+    "bias_limit",
     "compare",
     "compare_amp",
     "compare_descent",
     "compare_sgd",
     "draw_dataset",
     "erm_theory",
+    "excess_parts",
     "flow_ensemble",
     "follow_minimum",
     "gradient_descent",
     "gradient_flow",
+    "hit_rate",
+    "lacks",
     "large_alpha",
+    "length_transfer",
     "local_minima",
     "make_activation",
     "make_task",
@@ -176,6 +206,7 @@ __all__ = [
     "minimum_from",
     "online_sgd",
     "optimal_ridge",
+    "properties",
     "read_sweep",
     "register_activation",
     "register_task",
@@ -189,4 +220,5 @@ __all__ = [
     "sgd_flow",
     "simulate_erm",
     "tabulate",
+    "weight_statistics",
 ]

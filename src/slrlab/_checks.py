@@ -1,7 +1,6 @@
-"""Validators of user input; one wording everywhere: "NAME must be WHAT, got VALUE".
+"""Validators of user input, all with the message "NAME must be WHAT, got VALUE".
 
-The validators know nothing about what the numbers mean. The command line prints the same text,
-so a message reads the same from Python and from the shell.
+This module must not know what the numbers mean. The command line prints the same message.
 """
 
 from __future__ import annotations
@@ -11,14 +10,13 @@ from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any, NoReturn
 
-MANY, LARGE = 10**6, 10**9
-_MOST: dict[str, int | None] = {"seed": None, "random_state": None}  # no counts
-_MOST["length"] = 10**18
+MANY, LARGE = 10**6, 10**9  # largest counts, of most arguments and of those named below
+_MOST: dict[str, int | None] = {"seed": None, "random_state": None, "length": 10**18}
 _MOST |= dict.fromkeys(("dim", "samples", "test_samples", "batch", "max_steps"), LARGE)
 
 
 def fail(name: str, accepted: str, given: Any, error: type[Exception] = ValueError) -> NoReturn:
-    """Raise the error that says what was wrong with an argument."""
+    """Raise the error for a wrong argument."""
     raise error(f"{name} must be {accepted}, got {_shown(given)}")
 
 
@@ -45,7 +43,7 @@ def real(
         fail(name, accepted, value, TypeError)
     try:
         number = float(value)
-    except OverflowError:  # a whole number beyond all floats
+    except OverflowError:  # an integer larger than any float
         fail(name, accepted, value)
     inside = low <= number <= high and not (open_low and number == low)
     if math.isnan(number) or not inside or (finite and math.isinf(number)):
@@ -72,8 +70,8 @@ def positive(value: Any, name: str) -> float:
 def integer(value: Any, name: str, *, low: int = 1, high: int = 0) -> int:
     """Return a whole number ``>= low``; ``3.0`` is accepted, ``1.5`` and ``True`` are not.
 
-    Counts have an upper end, ``high`` if given: beyond it a call would run for ever, or fill the
-    memory, before anybody notices.
+    Counts have an upper limit, ``high`` if given: above it a call would not end, or would fill the
+    memory.
     """
     accepted = f"a whole number >= {low}"
     if isinstance(value, bool) or not isinstance(value, Real):
@@ -81,12 +79,12 @@ def integer(value: Any, name: str, *, low: int = 1, high: int = 0) -> int:
     number: Any = value
     if not isinstance(number, Integral) and not float(number).is_integer():
         fail(name, accepted, value)
-    found, most = int(number), high or _MOST.get(name, MANY)
-    if found < low:
+    count, most = int(number), high or _MOST.get(name, MANY)
+    if count < low:
         fail(name, accepted, value)
-    if most is not None and found > most:
+    if most is not None and count > most:
         fail(name, f"a whole number <= {most}", value)
-    return found
+    return count
 
 
 def choice(value: Any, name: str, options: Iterable[str]) -> str:

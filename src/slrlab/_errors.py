@@ -8,7 +8,7 @@ class SlrlabError(Exception):
 
 
 class ComputationError(SlrlabError):
-    """A computation ended without a usable number and the caller asked for ``strict=True``."""
+    """A computation did not reach its accuracy, and the caller had set ``strict=True``."""
 
 
 class StoreError(SlrlabError):
@@ -16,15 +16,15 @@ class StoreError(SlrlabError):
 
 
 class ClusterError(SlrlabError):
-    """A cluster does not answer, or a worker process died again and again."""
+    """A cluster does not answer, or a worker process died repeatedly."""
 
 
 class TooLargeError(SlrlabError, ValueError, MemoryError):
-    """A dataset does not fit into the memory that is free here and now."""
+    """A dataset does not fit into the free memory."""
 
 
 class NotFittedError(SlrlabError, ValueError, AttributeError):
-    """An estimator was asked for an answer before ``fit``."""
+    """A method of an estimator was called before ``fit``."""
 
 
 class ConvergenceWarning(UserWarning):

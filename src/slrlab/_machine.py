@@ -1,4 +1,4 @@
-"""What this machine has to offer: memory, cores, processes. Knows nothing about attention."""
+"""Memory, cores and processes of this machine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 _CGROUP = Path("/sys/fs/cgroup")
-_KEEP = 0.9  # share of the free memory that one dataset may take
+_SHARE = 0.9  # of the free memory, for one dataset
 
 
 def free_memory() -> int:
@@ -48,9 +48,9 @@ def _reclaimable(stat: Path) -> int:
 
 
 def cores() -> int:
-    """Return how many threads may work: one where processes share the cores.
+    """Return how many threads may run: ``NUMBA_NUM_THREADS`` if set, as in worker processes.
 
-    The cores that this process may use, but no more than the CPU quota of its control groups.
+    Else the cores that this process may use, but no more than the quota of its control groups.
     """
     given = os.environ.get("NUMBA_NUM_THREADS", "")
     if given.isdecimal() and int(given) > 0:
@@ -66,11 +66,11 @@ def cores() -> int:
 
 def allowed_memory() -> int:
     """Return the bytes that one dataset may take."""
-    return int(_KEEP * free_memory())
+    return int(_SHARE * free_memory())
 
 
 def in_gib(size: float) -> str:
-    """Return a number of bytes in words.
+    """Return a number of bytes as text.
 
     >>> in_gib(3 * 2**30)
     '3.0 GiB'
@@ -79,7 +79,7 @@ def in_gib(size: float) -> str:
 
 
 def process_birth(pid: int) -> str:
-    """Return when a process of this machine began, in ticks; a process number may be used again.
+    """Return when a process of this machine began, in ticks: its number may be used again later.
 
     ``gone`` if there is no such process, ``unknown`` where the system does not say.
     """

@@ -1,8 +1,8 @@
-"""How results draw themselves: one look for each activation and quantity, and a few helpers.
+"""One look for each activation and quantity, and helpers of the ``plot`` methods of results.
 
-Colours are those of Okabe and Ito, told apart by readers with any form of colour blindness;
-markers and dashes carry the same information without colour. matplotlib is imported when something
-is drawn. This module must not know how anything is computed.
+Readers with any form of colour blindness can distinguish the colours (Okabe and Ito); markers and
+dashes carry the same information. matplotlib is imported when something is drawn. This module must
+not know how anything is computed.
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from slrlab._types import Axes
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ MARKS: dict[str, Mark] = {
     "erf": Mark("erf (best bias)", "#009E73", "^", (0, (3, 1, 1, 1))),
     "softplus": Mark("softplus, normalised", "#CC79A7", "D", (0, (1, 1))),
 }
-"""The looks of what the paper compares; every figure of risks has them."""
+"""The looks of what the paper compares, the same in every figure of risks."""
 
 _MORE: dict[str, Mark] = {
     "sparsemax": Mark("sparsemax", "#882255", "v", (0, (4, 1))),
@@ -55,7 +54,7 @@ END_COLORS = {
     "reversed": "0.5",
     "other": "#000000",
 }
-"""Colours of what a flow may end at; no activation has one of them."""
+"""Colours of the ends of flows; no activation has one of them."""
 
 QUANTITIES: dict[str, tuple[str, str]] = {
     "risk": ("#000000", ""),
@@ -70,19 +69,19 @@ QUANTITIES: dict[str, tuple[str, str]] = {
 """Colour and marker of what is drawn against time or iterations."""
 
 FINE_STATUSES = ("converged", "limit", "sampled")
-"""Statuses of points that need no mark."""
+"""Statuses of points that are not marked."""
 
 _STATUS_MARKERS = {"boundary": "x", "unstable": "+", "inaccurate": ".", "not converged": "2"}
 
 
 def mark_of(activation: str) -> Mark:
-    """Return the look of an activation; one that is not known gets a colour by its name."""
+    """Return the look of an activation; the colour of an unknown one depends on its name."""
     other = _OTHERS[zlib.crc32(activation.encode()) % len(_OTHERS)]
     return (MARKS | _MORE).get(activation, Mark(activation, other, "X", (0, (3, 2))))
 
 
 def axes_of(ax: Axes | None) -> Axes:
-    """Return the axes that were given, or those of a new figure."""
+    """Return ``ax``, or the axes of a new figure if it is None."""
     if ax is not None:
         return ax
     import matplotlib.pyplot as plt
@@ -101,34 +100,43 @@ def symbol(name: str) -> str:
 
 
 def draw_quantities(
-    ax: Axes,
+    ax: Axes | None,
     x: Any,
     columns: Mapping[str, Any],
     errors: Mapping[str, Any] | None = None,
     *,
     points: bool = False,
     labels: bool = True,
-) -> None:
-    """Draw order parameters and risks against ``x``, as lines or as points with error bars."""
+    **properties: Any,
+) -> Axes:
+    """Draw order parameters and risks against ``x``, as lines or as points with error bars.
+
+    Returns the axes with their ``properties`` set and a legend of what has labels.
+    """
+    axes = axes_of(ax)
     for name, values in columns.items():
         color, marker = QUANTITIES.get(name, ("0.5", "x"))
         label = symbol(name) if labels else "_nolegend_"
         bars = (errors or {}).get(name)
         if points or bars is not None:
             look = {"fmt": marker or "x", "markerfacecolor": "white", "capsize": 2}
-            ax.errorbar(x, values, yerr=bars, color=color, label=label, **look)  # type: ignore[arg-type]
+            axes.errorbar(x, values, yerr=bars, color=color, label=label, **look)  # type: ignore[arg-type]
         else:
-            ax.plot(x, values, color=color, label=label)
+            axes.plot(x, values, color=color, label=label)
+    axes.set(**properties)
+    if labels:
+        axes.legend()
+    return axes
 
 
 def draw_map(ax: Axes, x: Any, y: Any, values: Any, label: str) -> None:
     """Fill the axes with ``values[i, j]`` at ``(x[j], y[i])``, and add a bar of colours."""
-    drawn = ax.pcolormesh(x, y, values, shading="nearest", cmap="viridis_r")
-    ax.figure.colorbar(drawn, ax=ax, label=label)
+    cells = ax.pcolormesh(x, y, values, shading="nearest", cmap="viridis_r")
+    ax.figure.colorbar(cells, ax=ax, label=label)
 
 
 def log_scale(values: Any) -> dict[str, Any]:
-    """Return the arguments of ``set_xscale``: logarithmic, with room for zero if it is there."""
+    """Return the arguments of ``set_xscale``: logarithmic, and linear near a value of zero."""
     positive = [value for value in values if value > 0.0]
     if len(positive) < len(list(values)):
         return {"value": "symlog", "linthresh": min(positive, default=1.0)}
@@ -138,19 +146,14 @@ def log_scale(values: Any) -> dict[str, Any]:
 def mark_statuses(axes: Axes, x: Any, y: Any, statuses: Any) -> None:
     """Put a small black sign on each point whose status is not fine, with a legend entry for each.
 
-    Every figure whose table has a status calls this for the points it draws; the signs mean the
-    same in all figures. A status without a sign of its own (diverged, failed) gets a triangle.
+    The signs mean the same in all figures; statuses without their own (diverged, failed) share a
+    triangle.
     """
     points = list(zip(x, y, map(str, statuses), strict=True))
     _, known = axes.get_legend_handles_labels()
     for status in dict.fromkeys(text for *_, text in points if text not in FINE_STATUSES):
-        here = [(a, b) for a, b, text in points if text == status]
-        axes.plot(
-            *zip(*here, strict=True),
-            linestyle="none",
-            marker=_STATUS_MARKERS.get(status, "v"),
-            color="black",
-            markersize=5,
-            zorder=5,
-            label="_nolegend_" if status in known else status,
-        )
+        marked = [(a, b) for a, b, text in points if text == status]
+        look: dict[str, Any] = {"linestyle": "none", "color": "black", "markersize": 5, "zorder": 5}
+        look["marker"] = _STATUS_MARKERS.get(status, "v")
+        label = "_nolegend_" if status in known else status
+        axes.plot(*zip(*marked, strict=True), label=label, **look)

@@ -1,7 +1,7 @@
-"""What every computation returns: an estimate with its error, a status, and how to show them.
+"""Base of all results: a status, estimates with their errors, and their display.
 
 Results are frozen dataclasses. A failure is a status inside the result, so that a sweep keeps the
-row; it becomes an exception only through ``require()`` (what ``strict=True`` calls).
+row; only ``require()``, which ``strict=True`` calls, turns it into an exception.
 """
 
 from __future__ import annotations
@@ -12,12 +12,10 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from slrlab._errors import ComputationError
-
-if TYPE_CHECKING:
-    import pandas as pd
+from slrlab._types import DataFrame
 
 
 class Status(StrEnum):
@@ -53,12 +51,12 @@ class Status(StrEnum):
 
     @property
     def usable(self) -> bool:
-        """Whether there is a value, to be read with its error."""
+        """Whether there is a value (with an error that may be large)."""
         return self not in (Status.DIVERGED, Status.FAILED)
 
     @property
     def reached(self) -> bool:
-        """Whether the accuracy asked for was reached; what ``strict=True`` insists on."""
+        """Whether the requested accuracy was reached, as ``strict=True`` requires."""
         return self in (Status.CONVERGED, Status.LIMIT, Status.SAMPLED, Status.BOUNDARY)
 
 
@@ -66,8 +64,8 @@ class Status(StrEnum):
 class Estimate:
     """A sampled number with its standard error.
 
-    ``freedom`` is the degrees of freedom behind the error: an error from ``n`` numbers has
-    ``n − 1``, one that is known has infinitely many.
+    ``freedom`` is the degrees of freedom of the error: ``n − 1`` if it comes from ``n`` numbers,
+    infinite if it is known.
 
     >>> print(Estimate(0.35241, 0.0011), Estimate(2e-17, 1e-15))
     0.3524 ± 0.0011 (0.0 ± 1.0)e-15
@@ -86,11 +84,11 @@ class Estimate:
         """
         import numpy as np
 
-        found = np.asarray(values, dtype=float)
-        if found.size < 2:
-            return cls(float(found.mean()), math.nan, 0.0)
-        error = float(found.std(ddof=1)) / math.sqrt(found.size)
-        return cls(float(found.mean()), error, found.size - 1.0)
+        numbers = np.asarray(values, dtype=float)
+        if numbers.size < 2:
+            return cls(float(numbers.mean()), math.nan, 0.0)
+        error = float(numbers.std(ddof=1)) / math.sqrt(numbers.size)
+        return cls(float(numbers.mean()), error, numbers.size - 1.0)
 
     def z_score(self, other: float | Estimate) -> float:
         """Return the distance to ``other`` in standard errors of the difference."""
@@ -102,7 +100,7 @@ class Estimate:
         return gap / scale
 
     def __str__(self) -> str:
-        """Round to two digits of the error; an error beyond ten digits of the value is left out."""
+        """Round to two digits of the error; omit an error below ten digits of the value."""
         if not (self.error > 0 and math.isfinite(self.error) and math.isfinite(self.value)):
             return f"{self.value:.10g}"
         power = math.floor(math.log10(max(abs(self.value), self.error)))
@@ -117,7 +115,7 @@ class Estimate:
 
 
 def plain(value: Any) -> Any:
-    """Turn a value into what strict JSON can hold; infinities and nan become strings."""
+    """Return a value in types of strict JSON; infinities and nan become strings."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, dict):
@@ -134,7 +132,7 @@ def plain(value: Any) -> Any:
 
 
 def _shown(value: Any, error: Any) -> str:
-    """Return a value as it is read by people; strings are infinities, or no numbers at all."""
+    """Return a value as text, rounded to its error if it has one."""
     if isinstance(value, bool | str) or not isinstance(error, float):
         return f"{value:.6g}" if isinstance(value, float) else str(value)
     return str(Estimate(float(value), error))
@@ -145,27 +143,30 @@ class Result:
     """Base of all results: conversion and display; subclasses add the numbers.
 
     A subclass with more than one number of a kind also has ``plot(ax=None)``, which returns the
-    axes. A field called ``setting`` says what the numbers belong to; its own parts take its place
-    in dictionaries and tables.
+    axes. In dictionaries and tables the parts of the field ``setting`` replace it.
     """
 
     status: Status
 
     _sharing_error: ClassVar[tuple[str, ...]] = ("risk",)
     """Numbers whose error is the field ``error``."""
+    _columns: ClassVar[tuple[str, ...]] = ()
+    """Fields with an entry for each row of the table; without any, the table has one row."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as JSON-ready values."""
-        given: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         for field in dataclasses.fields(self):
             value = plain(getattr(self, field.name))
-            given |= value if field.name == "setting" else {field.name: value}
-        return given
+            values |= value if field.name == "setting" else {field.name: value}
+        return values
 
-    def to_frame(self) -> pd.DataFrame:
-        """Return the fields as a one-row table."""
+    def to_frame(self) -> DataFrame:
+        """Return a table: one row for each time or iteration of a path, else one of all fields."""
         import pandas as pd
 
+        if self._columns:
+            return pd.DataFrame({name: getattr(self, name) for name in self._columns})
         return pd.DataFrame([self.to_dict()])
 
     def require(self) -> Self:
@@ -176,14 +177,14 @@ class Result:
 
     def summary(self) -> str:
         """Return the numbers by their names, a line each, rounded to their errors."""
-        given = self.to_dict()
-        errors = {name: given["error"] for name in self._sharing_error if "error" in given}
-        errors |= {name[:-6]: item for name, item in given.items() if name.endswith("_error")}
-        errors |= given["errors"] if isinstance(given.get("errors"), dict) else {}
-        plain_title = type(self).__str__ is object.__str__
-        title = type(self).__name__ if plain_title else str(self)
+        values = self.to_dict()
+        errors = {name: values["error"] for name in self._sharing_error if "error" in values}
+        errors |= {name[:-6]: item for name, item in values.items() if name.endswith("_error")}
+        errors |= values["errors"] if isinstance(values.get("errors"), dict) else {}
+        untitled = type(self).__str__ is object.__str__
+        title = type(self).__name__ if untitled else str(self)
         lines = [title if str(self.status) in title else f"{title}, {self.status}"]
-        for name, value in given.items():
+        for name, value in values.items():
             hidden = name in ("status", "error") or name.endswith("_error")
             if not hidden and isinstance(value, bool | int | float | str):
                 lines.append(f"  {name:<20} {_shown(value, errors.get(name))}")

@@ -36,7 +36,7 @@ def test_bayes_thresholds_and_tables(run):
 
 def test_erm_json_is_one_object_with_the_contract_keys(run):
     arguments = ["erm", "--alpha", "8", "--ridge-k", "0.4", "--ridge-v", "0.8"]
-    arguments += ["--tolerance", "5e-3", "--json"]
+    arguments += ["--tolerance", "5e-3", "--weights", "--json"]
     code, out, _ = run(*arguments)
     result = json.loads(out)
     assert code == 0
@@ -45,6 +45,9 @@ def test_erm_json_is_one_object_with_the_contract_keys(run):
     # 0.46302 by independent code: tests/data/erm.json
     assert abs(result["test_risk"] - 0.46302) < 4.0 * result["test_risk_error"]
     assert result["test_risk_error"] <= 5e-3
+    weights = result["weights"]  # of the trained keys
+    assert weights["m_k"] == result["m_k"]
+    assert weights["R_k"] == pytest.approx(result["q_k"] - result["m_k"] ** 2)
 
 
 def test_erm_table_with_the_best_ridge(run):

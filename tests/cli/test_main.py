@@ -193,7 +193,6 @@ def test_a_new_shell_completes_commands_and_options():
 HEAVY = [
     "matplotlib",
     "pandas",
-    "sympy",
     "numba",
     "scipy.optimize",
     "scipy.integrate",

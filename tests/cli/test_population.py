@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from slrlab import SpikedSLR, make_task, minimal_risk
+from slrlab import SpikedSLR, hit_rate, make_task, minimal_risk
 
 KEYS = {"risk", "bayes_risk", "m_k", "m_v", "A", "B", "error", "status"}
 
@@ -28,6 +28,18 @@ def test_population_at_given_order_parameters(run):
     assert best["R_k"] == 0.2
     worse = json.loads(run(*arguments, "--m-v", "0.1")[1])
     assert worse["risk"] > best["risk"]
+
+
+def test_population_says_what_the_weights_do(run):
+    arguments = ["population", "--activation", "hardmax", "--weights"]
+    code, out, _ = run(*arguments, "--json")
+    result = json.loads(out, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+    assert code == 0
+    assert result["weights"]["hit_rate"] == pytest.approx(hit_rate(SpikedSLR(2.0, 3)))
+    assert result["weights"]["scaled_distance"] == pytest.approx(result["excess"], abs=1e-8)
+    _, out, _ = run(*arguments)
+    assert "Weights of hardmax" in out
+    assert "miscalibration" in out
 
 
 def test_infinities_are_strings_in_json(run):

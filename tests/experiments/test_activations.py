@@ -38,16 +38,16 @@ RIDGES = {"ridge_k": 1.0, "ridge_v": 1.0, "tolerance": 0.02}
 
 def test_rows_are_the_single_computations():
     task = SpikedSLR(9.0, 10)
-    found = compare(task, ["softmax", "erf", "normalised: 1 + x + x**2/2"])
-    frame = found.to_frame()
+    result = compare(task, ["softmax", "erf", "normalised: 1 + x + x**2/2"])
+    frame = result.to_frame()
     assert frame["activation"].tolist() == ["softmax", "erf", "normalised: 1 + x + x**2/2"]
     for name, risk in zip(frame["activation"], frame["risk"], strict=True):
         assert risk == pytest.approx(minimal_risk(task, name).risk, rel=1e-12)
     assert (frame["bayes_risk"] == bayes_risk(task).risk).all()
     assert (frame["excess"] == frame["risk"] - frame["bayes_risk"]).all()
     assert (frame["alpha"] == math.inf).all()
-    assert found.status is Status.CONVERGED
-    assert found.to_dict()["rows"][0]["alpha"] == "inf"
+    assert result.status is Status.CONVERGED
+    assert result.to_dict()["rows"][0]["alpha"] == "inf"
 
 
 def test_lists_give_every_combination():
@@ -61,8 +61,8 @@ def test_lists_give_every_combination():
 
 def test_finite_data_have_ridges_a_status_and_the_best_predictor_of_as_many_data():
     task = SpikedSLR(2.0, 2)
-    found = compare(task, ["softmax", "linear"], alpha=[4.0, math.inf], **RIDGES)
-    frame = found.to_frame().set_index(["alpha", "activation"])
+    result = compare(task, ["softmax", "linear"], alpha=[4.0, math.inf], **RIDGES)
+    frame = result.to_frame().set_index(["alpha", "activation"])
     alone = erm_theory(task, "linear", alpha=4.0, **RIDGES)
     row = frame.loc[4.0, "linear"]
     assert row["risk"] == alone.test_risk
@@ -72,7 +72,7 @@ def test_finite_data_have_ridges_a_status_and_the_best_predictor_of_as_many_data
     assert (row["bayes_risk"], row["amp_risk"]) == (best.risk_it, best.risk_amp)
     assert math.isnan(frame.loc[math.inf, "linear"]["ridge_k"])
     assert (frame["excess"] > -1e-9).all()
-    columns, texts = found.table()
+    columns, texts = result.table()
     assert columns == ["alpha", "activation", "risk", "Bayes", "excess", "ridges", "status"]
     assert texts[1][2] == str(alone.risk)
     assert texts[1][5] == "1, 1"
@@ -106,16 +106,16 @@ def test_activations_and_tasks_of_ones_own():
 
 def test_strict_refuses_a_row_that_did_not_settle(monkeypatch):
     monkeypatch.setattr(module, "minimal_risk", _doubtful)
-    found = compare(SpikedSLR(2.0, 3), ["softmax", "linear"])
-    assert found.status is Status.INACCURATE
-    assert [row.found.status for row in found.rows] == [Status.CONVERGED, Status.INACCURATE]
+    result = compare(SpikedSLR(2.0, 3), ["softmax", "linear"])
+    assert result.status is Status.INACCURATE
+    assert [row.status for row in result.rows] == [Status.CONVERGED, Status.INACCURATE]
     with pytest.raises(ComputationError, match="status inaccurate"):
         compare(SpikedSLR(2.0, 3), ["softmax", "linear"], strict=True)
 
 
 def _doubtful(task, activation):
-    found = minimal_risk(task, activation)
-    return found if activation == "softmax" else replace(found, status=Status.INACCURATE)
+    result = minimal_risk(task, activation)
+    return result if activation == "softmax" else replace(result, status=Status.INACCURATE)
 
 
 def test_summary_is_a_title_and_a_line_each():
@@ -130,8 +130,8 @@ def test_summary_is_a_title_and_a_line_each():
 
 
 def test_the_picture_has_a_curve_for_each_activation_and_the_best_predictor():
-    found = compare([SpikedSLR(signal, 3) for signal in (1, 2, 8)], ["softmax", "linear"])
-    axes = found.plot()
+    result = compare([SpikedSLR(signal, 3) for signal in (1, 2, 8)], ["softmax", "linear"])
+    axes = result.plot()
     assert axes.get_xlabel() == "signal $\\nu$"
     assert axes.get_xscale() == "log"
     labels = axes.get_legend_handles_labels()[1]
@@ -141,7 +141,7 @@ def test_the_picture_has_a_curve_for_each_activation_and_the_best_predictor():
     several = compare([SpikedSLR(1, 3), MaxSLR(1, 3)], ["linear"]).plot()
     assert several.get_legend_handles_labels()[1] == ["Bayes (task spiked)", "Bayes (task max)"]
     with pytest.raises(ValueError, match=r"^x must be one of alpha, signal, .*, got task$"):
-        found.plot(x="task")
+        result.plot(x="task")
     plt.close("all")
 
 

@@ -32,37 +32,37 @@ def test_theory_and_simulation_agree(setting):
     # four settings: one in 250 runs of this test would fail by chance; the seeds are fixed
     theory = erm_theory(tolerance=1e-3, **setting.arguments)
     assert theory.stable
-    found = compare_erm(dim=150, seeds=24, theory=theory, **setting.arguments)
-    assert found.simulation.status is Status.SAMPLED
-    assert set(found.gaps) == set(QUANTITIES)
-    assert found.family_p > 1e-3, found.p_values
+    result = compare_erm(dim=150, seeds=24, theory=theory, **setting.arguments)
+    assert result.simulation.status is Status.SAMPLED
+    assert set(result.gaps) == set(QUANTITIES)
+    assert result.family_p > 1e-3, result.p_values
 
 
 def test_weak_ridges_part_theory_and_simulation():
     """Where the prox jumps, training ends between the two forms of the theory."""
     task, given = SpikedSLR(2.0, 3), {"alpha": 2.0, "ridge_k": 0.004, "ridge_v": 0.4}
     theory = erm_theory(task, "softmax", tolerance=1e-2, **given)
-    found = compare_erm(task, "softmax", dim=200, seeds=8, theory=theory, **given)
-    assert not found.theory.stable
+    result = compare_erm(task, "softmax", dim=200, seeds=8, theory=theory, **given)
+    assert not result.theory.stable
     # whether the jumpy iteration also stalls depends on rounding
-    assert found.status in (Status.UNSTABLE, Status.NOT_CONVERGED)
-    assert found.gaps["order_risk"].value < -0.1
-    assert theory.test_risk_low < found.order_risk.value < theory.test_risk_high
+    assert result.status in (Status.UNSTABLE, Status.NOT_CONVERGED)
+    assert result.gaps["order_risk"].value < -0.1
+    assert theory.test_risk_low < result.order_risk.value < theory.test_risk_high
 
 
 def test_the_order_parameters_give_the_risk_of_fresh_data():
     task = MaxSLR(2.0, "1,2,3", noise=0.3)
     given = {"alpha": 3.0, "dim": 400, "ridge_k": 0.5, "ridge_v": 0.5}
-    found = simulate_erm(task, "erf", **given, seeds=2, test_samples=40_000)
-    for run in found.runs:
-        from_order = run_risk(found.setting, run)
+    result = simulate_erm(task, "erf", **given, seeds=2, test_samples=40_000)
+    for run in result.runs:
+        from_order = run_risk(result.setting, run)
         assert abs(run.test_risk - from_order) < 4.0 * run.test_risk_error + 5.0 / 400
-    assert order_risk(found).value == pytest.approx(
-        np.mean([run_risk(found.setting, run) for run in found.runs])
+    assert order_risk(result).value == pytest.approx(
+        np.mean([run_risk(result.setting, run) for run in result.runs])
     )
-    run = found.runs[0]
+    run = result.runs[0]
     here = make_activation("erf", bias=run.bias)
-    assert run_risk(found.setting, run) == pytest.approx(
+    assert run_risk(result.setting, run) == pytest.approx(
         risk_at(task, here, run.overlaps.on_manifold).risk, abs=1e-5
     )
 
@@ -71,12 +71,12 @@ GIVEN = {"alpha": 3.0, "ridge_k": 1.0, "ridge_v": 1.0, "seeds": 4}
 
 
 def test_tables_and_json():
-    found = compare_erm(SpikedSLR(2.0, 2), "linear", dim=60, **GIVEN)
-    frame = found.to_frame()
+    result = compare_erm(SpikedSLR(2.0, 2), "linear", dim=60, **GIVEN)
+    frame = result.to_frame()
     assert frame["quantity"].tolist() == list(QUANTITIES)
-    assert np.allclose(frame["z"], [found.z[name] for name in QUANTITIES])
+    assert np.allclose(frame["z"], [result.z[name] for name in QUANTITIES])
     assert np.allclose(frame["gap"], frame["simulation"] - frame["theory"])
-    text = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    text = json.loads(json.dumps(result.to_dict(), allow_nan=False))
     assert text["worst"] == max(abs(value) for value in text["z"].values())
     assert text["family_p"] == min(1.0, 6.0 * min(text["p_values"].values()))
     low, high = text["gap_intervals"]["m_k"]
@@ -86,50 +86,50 @@ def test_tables_and_json():
 
 
 def test_a_gap_has_the_p_value_of_students_t():
-    found = compare_erm(SpikedSLR(2.0, 2), "linear", dim=60, **GIVEN)
-    runs = [run.overlaps.m_kk for run in found.simulation.runs]
-    alone = stats.ttest_1samp(runs, found.theory.m_k).pvalue  # the theory's error is far smaller
-    assert found.p_values["m_k"] == pytest.approx(alone, rel=0.05)
-    assert abs(found.z["m_k"]) < abs(found.gaps["m_k"].value / found.gaps["m_k"].error)
+    result = compare_erm(SpikedSLR(2.0, 2), "linear", dim=60, **GIVEN)
+    runs = [run.overlaps.m_kk for run in result.simulation.runs]
+    alone = stats.ttest_1samp(runs, result.theory.m_k).pvalue  # the theory's error is far smaller
+    assert result.p_values["m_k"] == pytest.approx(alone, rel=0.05)
+    assert abs(result.z["m_k"]) < abs(result.gaps["m_k"].value / result.gaps["m_k"].error)
 
 
 def test_the_two_test_risks_are_named_apart():
     task = SpikedSLR(2.0, 2)
     without = compare_erm(task, "linear", dim=60, **GIVEN)
     assert "test_risk" not in without.gaps
-    found = compare_erm(task, "linear", dim=60, test_samples=500, **GIVEN)
-    fresh, exact = found.sides("test_risk")
-    order, same = found.sides("order_risk")
-    assert fresh.value == found.simulation.test_risk
-    assert order == found.order_risk
-    assert exact.value == same.value == found.theory.test_risk
-    assert set(found.to_dict()["p_values"]) == {*QUANTITIES, "test_risk"}
+    result = compare_erm(task, "linear", dim=60, test_samples=500, **GIVEN)
+    fresh, exact = result.sides("test_risk")
+    order, same = result.sides("order_risk")
+    assert fresh.value == result.simulation.test_risk
+    assert order == result.order_risk
+    assert exact.value == same.value == result.theory.test_risk
+    assert set(result.to_dict()["p_values"]) == {*QUANTITIES, "test_risk"}
 
 
 def test_several_dimensions_and_their_limit():
     task = SpikedSLR(2.0, 2)
     calls = []
-    found = extrapolate_erm(
+    result = extrapolate_erm(
         task, "linear", dims=(80, 40), report=lambda *call: calls.append(call[:2]), **GIVEN
     )
-    assert [one.simulation.dim for one in found.comparisons] == [40, 80]
-    first, last = found.comparisons
+    assert [one.simulation.dim for one in result.comparisons] == [40, 80]
+    first, last = result.comparisons
     assert first.theory is last.theory
     assert {run.seed for run in first.simulation.runs}.isdisjoint(
         {run.seed for run in last.simulation.runs}
     )
-    for name, fit in found.limits.items():
+    for name, fit in result.limits.items():
         small, large = first.gaps[name].value, last.gaps[name].value
         assert fit.value.value == pytest.approx(2.0 * large - small)
         assert fit.drift.value == pytest.approx(80.0 * (small - large))
         assert fit.value.error > last.gaps[name].error
     shares = [done / total for done, total in calls]
     assert shares == sorted(shares)
-    frame = found.to_frame()
+    frame = result.to_frame()
     assert frame["dim"].tolist() == [40.0] * 6 + [80.0] * 6 + [np.inf] * 6
-    text = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    text = json.loads(json.dumps(result.to_dict(), allow_nan=False))
     assert text["dims"] == [40, 80]
-    assert text["limits"]["m_k"]["p_value"] == found.p_values["m_k"]
+    assert text["limits"]["m_k"]["p_value"] == result.p_values["m_k"]
     for wrong in ((40,), (40, 40)):
         with pytest.raises(ValueError, match=r"^dims must be at least two different dimensions"):
             extrapolate_erm(task, "linear", dims=wrong, **GIVEN)
@@ -139,18 +139,18 @@ def test_several_dimensions_and_their_limit():
 
 def test_message_passing_is_tested_at_each_iteration_and_in_the_limit():
     task, given = SpikedSLR(2.0, 2, noise=0.3), {"alpha": 2.0, "seeds": 4, "steps": 3}
-    found = extrapolate_amp(task, dims=(40, 80), test_samples=200, **given)
-    one = found.comparisons[-1]
+    result = extrapolate_amp(task, dims=(40, 80), test_samples=200, **given)
+    one = result.comparisons[-1]
     for name in ("q_k", "q_v", "risk"):
         p_values = getattr(one, f"{name}_p_value")
         assert len(p_values) == 3
         assert all(0.0 < value <= 1.0 for value in p_values)
         assert one.family_p[name] == min(1.0, 3.0 * min(p_values))
         assert all(gap.freedom == pytest.approx(3.0) for gap in one.gaps(name))
-    fit = found.limits["q_v"][2]
-    small, large = (one.q_v[2] - one.q_v_se[2] for one in found.comparisons)
+    fit = result.limits["q_v"][2]
+    small, large = (one.q_v[2] - one.q_v_se[2] for one in result.comparisons)
     assert fit.value.value == pytest.approx(2.0 * large - small)
-    text = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    text = json.loads(json.dumps(result.to_dict(), allow_nan=False))
     assert len(text["limits"]["risk"]) == 3
     sampled = compare_amp(MaxSLR(2.0, 2, noise=0.3), dim=40, test_samples=0, **given)
     assert sampled.theory_freedom == 3.0
@@ -159,8 +159,8 @@ def test_message_passing_is_tested_at_each_iteration_and_in_the_limit():
 
 def test_the_theory_has_the_ratio_of_the_data():
     given = {"alpha": 0.25, "ridge_k": 1.0, "ridge_v": 1.0, "dim": 10, "seeds": 2}
-    found = compare_erm(SpikedSLR(2.0, 2), "linear", **given)
-    assert found.theory.setting.alpha == found.simulation.setting.alpha == 0.2
+    result = compare_erm(SpikedSLR(2.0, 2), "linear", **given)
+    assert result.theory.setting.alpha == result.simulation.setting.alpha == 0.2
 
 
 def test_bad_input_is_refused_before_the_theory_is_solved(monkeypatch):

@@ -29,8 +29,8 @@ _PLAIN = st.recursive(
 
 @given(_PLAIN)
 def test_plain_values_come_back_exactly(value):
-    found = decode(encode(value))
-    assert repr(found) == repr(value)  # types, order, nan and the last bit of every float
+    decoded = decode(encode(value))
+    assert repr(decoded) == repr(value)  # types, order, nan and the last bit of every float
 
 
 @pytest.mark.parametrize(
@@ -46,19 +46,19 @@ def test_plain_values_come_back_exactly(value):
     ],
 )
 def test_arrays_keep_dtype_and_shape(value):
-    found = decode(encode(value))
-    assert isinstance(found, np.ndarray)
-    assert found.dtype == value.dtype
-    np.testing.assert_array_equal(found, value)
-    if found.size:
-        found[...] = 0  # an array of its own
+    decoded = decode(encode(value))
+    assert isinstance(decoded, np.ndarray)
+    assert decoded.dtype == value.dtype
+    np.testing.assert_array_equal(decoded, value)
+    if decoded.size:
+        decoded[...] = 0  # an array of its own
 
 
 def test_scalars_of_numpy_stay_what_they_are():
     for value in (np.float64(0.1), np.int64(3), np.bool_(True), np.float32(0.1)):
-        found = decode(encode(value))
-        assert type(found) is type(value)
-        assert found == value
+        decoded = decode(encode(value))
+        assert type(decoded) is type(value)
+        assert decoded == value
 
 
 def test_tables_come_back():
@@ -115,11 +115,11 @@ def _theory():
 
 def test_results_come_back():
     known = _theory()
-    found = decode(encode([known]))[0]
-    assert repr(found) == repr(known)
-    assert isinstance(found, ErmTheory)
-    assert found.status is Status.UNSTABLE
-    assert found.setting == known.setting
+    decoded = decode(encode([known]))[0]
+    assert repr(decoded) == repr(known)
+    assert isinstance(decoded, ErmTheory)
+    assert decoded.status is Status.UNSTABLE
+    assert decoded.setting == known.setting
 
 
 @pytest.mark.parametrize(
@@ -131,8 +131,8 @@ def test_results_come_back():
     ],
 )
 def test_settings_come_back_with_their_functions(setting):
-    found = decode(encode(setting))
-    assert found == setting
+    decoded = decode(encode(setting))
+    assert decoded == setting
 
 
 def test_a_setting_whose_names_do_not_stand_for_it_is_not_written():

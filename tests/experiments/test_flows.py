@@ -32,18 +32,18 @@ SMALL = (OFF[0], [0.03, 0.06, 0.03, 0.06])  # weights of linear attention sum to
 )
 def test_descent_follows_the_flow(task, activation, start, rate):
     # overlaps fluctuate by √(rate/D) times a few: 0.02 at D = 300; 0.01 is reached at D = 2000
-    found = compare_descent(
+    comparison = compare_descent(
         task, activation, dim=300, time=3.0, rate=rate, batch=300, start=start, record=16
     )
-    assert found.status is Status.SAMPLED
-    assert set(found.gaps) == set(OVERLAPS)
-    assert found.worst < 0.06, found.gaps
+    assert comparison.status is Status.SAMPLED
+    assert set(comparison.gaps) == set(OVERLAPS)
+    assert comparison.worst < 0.06, comparison.gaps
     # it went somewhere: the gap is small beside the way
-    way = max(float(np.ptp(getattr(found.flow, name))) for name in OVERLAPS)
+    way = max(float(np.ptp(getattr(comparison.flow, name))) for name in OVERLAPS)
     assert way > 0.2
-    assert np.ptp(found.flow.risk) > 0.1
-    last = found.runs[0]
-    assert abs(last.loss[-1] - found.flow.risk[-1]) < 4.0 * last.loss_error[-1] + 0.02
+    assert np.ptp(comparison.flow.risk) > 0.1
+    last = comparison.runs[0]
+    assert abs(last.loss[-1] - comparison.flow.risk[-1]) < 4.0 * last.loss_error[-1] + 0.02
 
 
 def test_the_gap_closes_with_the_dimension():
@@ -53,25 +53,27 @@ def test_the_gap_closes_with_the_dimension():
         for dim, n in ((50, 6), (450, 2))
     )
     scatter = [
-        np.sqrt(np.mean([(run.m_vv - found.flow.m_vv) ** 2 for run in found.runs]))
-        for found in (small, large)
+        np.sqrt(np.mean([(run.m_vv - comparison.flow.m_vv) ** 2 for run in comparison.runs]))
+        for comparison in (small, large)
     ]
     assert 1.5 < scatter[0] / scatter[1] < 6.0  # 3 = √(450/50)
 
 
 @pytest.mark.slow
 def test_sgd_follows_the_flow_with_its_noise():
-    found = compare_sgd(TASK, "softmax", dim=200, rate=0.5, time=2.0, start=OFF, record=9, seeds=6)
-    quiet = gradient_flow(TASK, "softmax", start=OFF, time=2.0, times=found.times)
+    comparison = compare_sgd(
+        TASK, "softmax", dim=200, rate=0.5, time=2.0, start=OFF, record=9, seeds=6
+    )
+    quiet = gradient_flow(TASK, "softmax", start=OFF, time=2.0, times=comparison.times)
     for name in ("q_kk", "q_vv"):
-        runs = Estimate.of([getattr(run, name)[-1] for run in found.runs])
-        predicted = float(getattr(found.flow, name)[-1])
+        runs = Estimate.of([getattr(run, name)[-1] for run in comparison.runs])
+        predicted = float(getattr(comparison.flow, name)[-1])
         # Student's t of six runs, and a term of order 1/D
         assert abs(runs.value - predicted) < 4.0 * runs.error + 0.02
         assert predicted - getattr(quiet, name)[-1] > 0.2  # noise adds that much
         assert runs.value - getattr(quiet, name)[-1] > 0.1
-    assert found.batch == 1
-    assert found.rate == 0.5
+    assert comparison.batch == 1
+    assert comparison.rate == 0.5
 
 
 def test_both_sides_begin_at_the_same_overlaps():
@@ -115,9 +117,9 @@ def test_mirror_images_leave_the_mean_and_take_the_noise():
 
 def test_a_free_bias_flows_on_both_sides():
     given = {"dim": 200, "time": 1.0, "rate": 0.01, "start": SMALL, "record": 6}
-    found = compare_descent(TASK, "erf", **given)
-    assert set(found.gaps) == {*OVERLAPS, "bias"}
-    assert found.worst < 0.08, found.gaps
+    comparison = compare_descent(TASK, "erf", **given)
+    assert set(comparison.gaps) == {*OVERLAPS, "bias"}
+    assert comparison.worst < 0.08, comparison.gaps
     fixed = compare_descent(TASK, "softplus", bias=0.5, **given)
     assert set(fixed.gaps) == set(OVERLAPS)
     assert (fixed.runs[0].bias == 0.5).all()
@@ -126,7 +128,7 @@ def test_a_free_bias_flows_on_both_sides():
 
 def test_what_a_comparison_tells():
     seen = []
-    found = compare_descent(
+    comparison = compare_descent(
         TASK,
         "softmax",
         dim=30,
@@ -139,24 +141,24 @@ def test_what_a_comparison_tells():
         record=3,
         report=lambda *state: seen.append(state),
     )
-    assert isinstance(found, FlowComparison)
-    frame = found.to_frame()
+    assert isinstance(comparison, FlowComparison)
+    frame = comparison.to_frame()
     assert len(frame) == 6
     assert {"run", "times", "risk", "risk_flow", *OVERLAPS} <= set(frame.columns)
-    assert (frame.loc[frame["times"] == 0.0, "q_kk"] - found.flow.q_kk[0]).abs().max() < 1e-12
-    assert found.times.tolist() == found.flow.times.tolist()
-    again = json.loads(json.dumps(found.to_dict(), allow_nan=False))
-    assert again["worst"] == found.worst
-    assert "largest gap to the flow" in str(found)
+    assert (frame.loc[frame["times"] == 0.0, "q_kk"] - comparison.flow.q_kk[0]).abs().max() < 1e-12
+    assert comparison.times.tolist() == comparison.flow.times.tolist()
+    again = json.loads(json.dumps(comparison.to_dict(), allow_nan=False))
+    assert again["worst"] == comparison.worst
+    assert "largest gap to the flow" in str(comparison)
     assert seen
 
 
 def test_a_runaway_is_a_status():
-    found = compare_descent(
+    comparison = compare_descent(
         TASK, "linear", dim=20, time=40.0, rate=4.0, batch=20, start=OFF, record=5
     )
-    assert found.status is Status.DIVERGED
-    assert np.isfinite(found.worst)
+    assert comparison.status is Status.DIVERGED
+    assert np.isfinite(comparison.worst)
 
 
 @pytest.mark.parametrize(

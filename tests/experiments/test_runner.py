@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -20,15 +22,15 @@ PATIENCE = 600.0  # seconds until a test takes silence for a hang, on the busies
 
 @contextmanager
 def running(executor):
-    with Store(IN_MEMORY) as store, Runner(executor, store) as found:
-        yield found
+    with Store(IN_MEMORY) as store, Runner(executor, store) as runner:
+        yield runner
 
 
 def outcomes(used, calls, **options):
     """Run calls; return their outcomes by key."""
-    found = {}
-    used.run(calls, lambda ended: found.update({item.key: item for item in ended}), **options)
-    return found
+    results = {}
+    used.run(calls, lambda ended: results.update({item.key: item for item in ended}), **options)
+    return results
 
 
 def wait_until(condition):
@@ -64,11 +66,11 @@ def test_a_call_that_kills_its_worker_does_not_stop_the_others():
     calls = [Call(str(i), double, (i,)) for i in range(10)]
     calls.insert(6, Call("bad", die, ()))
     with running(Processes(2)) as used:
-        found = outcomes(used, calls)
-    error = found.pop("bad").error
+        ended = outcomes(used, calls)
+    error = ended.pop("bad").error
     assert isinstance(error, ClusterError)
     assert "died again and again" in str(error)
-    assert {key: item.value for key, item in found.items()} == {str(i): 2 * i for i in range(10)}
+    assert {key: item.value for key, item in ended.items()} == {str(i): 2 * i for i in range(10)}
 
 
 def test_the_death_of_a_worker_costs_its_call_alone(tmp_path):
@@ -80,8 +82,8 @@ def test_the_death_of_a_worker_costs_its_call_alone(tmp_path):
         wait_until(lambda: "victim" in dict(begun(path)))
         os.kill(int(dict(begun(path))["victim"]), signal.SIGKILL)
         gate.touch()
-        found = future.result(PATIENCE)
-    assert {key: item.value for key, item in found.items()} == {
+        ended = future.result(PATIENCE)
+    assert {key: item.value for key, item in ended.items()} == {
         call.key: call.key for call in calls
     }
     names = sorted(name for name, _ in begun(path))
@@ -132,11 +134,11 @@ def test_what_cannot_pass_between_processes_is_an_error_of_its_call():
         Call("fine", double, (4,)),
     ]
     with running(Processes(1)) as used:
-        found = outcomes(used, calls)
-    assert found["fine"].value == 8
-    assert all(found[key].error is not None for key in ("sent", "returned", "raised"))
-    assert isinstance(found["wrong"].error, ValueError)
-    assert "raise_value_error" in "".join(found["wrong"].error.__notes__)  # where it came from
+        ended = outcomes(used, calls)
+    assert ended["fine"].value == 8
+    assert all(ended[key].error is not None for key in ("sent", "returned", "raised"))
+    assert isinstance(ended["wrong"].error, ValueError)
+    assert "raise_value_error" in "".join(ended["wrong"].error.__notes__)  # where it came from
 
 
 def test_calls_start_in_the_order_of_ranks_and_once(tmp_path):
@@ -155,8 +157,8 @@ def test_calls_start_in_the_order_of_ranks_and_once(tmp_path):
             wait_until(lambda count=waiting: len(used._waiting) == count)
         gate.touch()
         for names, future in zip(("abc", "dce", "fe"), futures, strict=True):
-            found = future.result(PATIENCE)
-            assert {key: item.value for key, item in found.items()} == {n: n for n in names}
+            ended = future.result(PATIENCE)
+            assert {key: item.value for key, item in ended.items()} == {n: n for n in names}
         assert set(first.result(PATIENCE)) == {"gate"}
     # c and e have the lower rank of two callers; each call was computed once
     assert "".join(name for name, _ in begun(log)) == "gate" + "efcdab"
@@ -220,9 +222,9 @@ def test_a_call_too_large_for_a_worker_is_refused():
         own_memory = 100
 
     with running(Small()) as used:
-        found = outcomes(used, [Call("big", double, (1,), size=101), Call("x", double, (1,), 99)])
-    assert "a worker of the cluster has" in str(found["big"].error)
-    assert found["x"].value == 2
+        ended = outcomes(used, [Call("big", double, (1,), size=101), Call("x", double, (1,), 99)])
+    assert "a worker of the cluster has" in str(ended["big"].error)
+    assert ended["x"].value == 2
 
 
 def test_calls_under_way_leave_the_environment_alone(monkeypatch):
@@ -230,8 +232,30 @@ def test_calls_under_way_leave_the_environment_alone(monkeypatch):
     monkeypatch.delenv("NUMBA_NUM_THREADS", raising=False)
     with running(Processes(1)) as used:
         monkeypatch.setattr(executors, "single_threaded_children", None)  # a call would fail
-        found = outcomes(used, [Call("key", os.getenv, ("NUMBA_NUM_THREADS",))])
-    assert found["key"].value == "1"
+        ended = outcomes(used, [Call("key", os.getenv, ("NUMBA_NUM_THREADS",))])
+    assert ended["key"].value == "1"
+
+
+FIRST_WORKER = """
+import signal
+from slrlab.experiments.executors import Processes
+
+if __name__ == "__main__":
+    processes = Processes(1)
+    processes.submit("mask", signal.pthread_sigmask, signal.SIG_BLOCK, ())
+    print(signal.SIGINT in processes.finished(600.0)[0].value)
+    print(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, ()))
+    processes.close()
+"""
+
+
+def test_interrupts_do_not_reach_the_first_worker(tmp_path):
+    # the start of the first worker starts multiprocessing's resource tracker, which unblocks them
+    script = tmp_path / "first.py"
+    script.write_text(FIRST_WORKER)
+    line = [sys.executable, str(script)]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=PATIENCE)
+    assert (done.stdout.split(), done.stderr) == (["True", "False"], "")
 
 
 def test_threads_that_wait_for_closed_workers_get_an_error(tmp_path):

@@ -63,10 +63,10 @@ def test_all_overlaps_follow_the_flow(task, activation, rate, batch):
         expected = getattr(flow, name)
         assert paths[:, index, 0] == pytest.approx(expected[0], abs=1e-9)
         for stop in range(1, STOPS):
-            found = Estimate.of(paths[:, index, stop])
+            mean = Estimate.of(paths[:, index, stop])
             # at finite D the mean is off by O(1/D) too, measured to be up to 2/D
-            scale = math.hypot(found.error, 2.0 / DIM)
-            assert abs(found.value - expected[stop]) < 4.5 * scale, (name, stop)
+            scale = math.hypot(mean.error, 2.0 / DIM)
+            assert abs(mean.value - expected[stop]) < 4.5 * scale, (name, stop)
             assert scale < 5.0 / math.sqrt(DIM * SEEDS)
 
 

@@ -65,11 +65,11 @@ def test_the_limit_is_calibrated_where_each_dimension_is_off(dims):
         pairs = [(draw(rng, 6, 40.0 / dim, 1.0 / math.sqrt(dim)), theory) for dim in dims]
         limits.append(gap_limit(pairs, dims))
         ends.append(p_value(difference(*pairs[0])))
-    values = np.array([p_value(found.value) for found in limits])
+    values = np.array([p_value(fit.value) for fit in limits])
     assert far_from_uniform(values) < 1.5 * FAR
     assert 0.03 < np.mean(values < 0.05) < 0.07
     assert np.mean(np.array(ends) < 0.001) > 0.9
-    drifts = [difference(found.drift, Estimate(40.0, 0.0)) for found in limits]
+    drifts = [difference(fit.drift, Estimate(40.0, 0.0)) for fit in limits]
     assert far_from_uniform([p_value(drift) for drift in drifts]) < 1.5 * FAR
 
 
@@ -117,7 +117,7 @@ def test_known_values():
 def test_the_limit_of_two_means_goes_through_them():
     means = [Estimate(1.0 + 30.0 / dim, 0.1, 3.0) for dim in (150, 600, 1200)]
     for chosen in (means[:2], means):
-        found = limit(chosen, (150, 600, 1200)[: len(chosen)])
-        assert found.value.value == pytest.approx(1.0)
-        assert found.drift.value == pytest.approx(30.0)
+        fit = limit(chosen, (150, 600, 1200)[: len(chosen)])
+        assert fit.value.value == pytest.approx(1.0)
+        assert fit.drift.value == pytest.approx(30.0)
     assert limit(means, (150, 600, 1200)).value.error < limit(means[:2], (150, 600)).value.error

@@ -50,9 +50,9 @@ def rows(path):
     return frame.drop(columns=["seconds", "finished"]).join(results.add_prefix("result_"))
 
 
-def same_rows(found, expected):
+def same_rows(frame, expected):
     """Compare two stores: processes may differ in threads, and so in the last digits."""
-    pd.testing.assert_frame_equal(found, expected, rtol=1e-10, atol=1e-12)
+    pd.testing.assert_frame_equal(frame, expected, rtol=1e-10, atol=1e-12)
 
 
 @pytest.fixture(scope="module")
@@ -65,8 +65,8 @@ def sweep_file(tmp_path_factory):
 @pytest.fixture(scope="module")
 def undisturbed(sweep_file, tmp_path_factory):
     path = tmp_path_factory.mktemp("store") / "store.sqlite"
-    found = run_sweep(read_sweep(sweep_file), path, workers=1)
-    assert found.computed == found.points == 20
+    summary = run_sweep(read_sweep(sweep_file), path, workers=1)
+    assert summary.computed == summary.points == 20
     return rows(path)
 
 
@@ -101,8 +101,8 @@ def wait_for(path, count, process):
 
 
 def children(pid):
-    found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True)
-    return [int(line) for line in found.stdout.split()]
+    line = ["ps", "-o", "pid=", "--ppid", str(pid)]
+    return [int(word) for word in subprocess.run(line, capture_output=True).stdout.split()]
 
 
 def test_a_second_run_computes_nothing(tmp_path):
@@ -121,12 +121,19 @@ def test_the_same_from_one_and_two_processes(sweep_file, undisturbed, tmp_path):
     same_rows(rows(tmp_path / "two.sqlite"), undisturbed)
 
 
-def test_kill_the_main_process(sweep_file, undisturbed, tmp_path):
-    path = tmp_path / "store.sqlite"
+@contextlib.contextmanager
+def started(sweep_file, path, count):
+    """Start a sweep on two workers; yield its process when some points are finished."""
     line = command(sweep_file, path, "--workers", "2")
     with held_back(path, sweep_file):
         process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        wait_for(path, 4, process)
+        wait_for(path, count, process)
+        yield process
+
+
+def test_kill_the_main_process(sweep_file, undisturbed, tmp_path):
+    path = tmp_path / "store.sqlite"
+    with started(sweep_file, path, 4) as process:
         workers = children(process.pid)
         process.kill()
         process.communicate()
@@ -164,16 +171,13 @@ def test_an_interrupt_is_one_line(sweep_file, undisturbed, tmp_path):
 @pytest.mark.slow
 def test_kill_a_worker(sweep_file, undisturbed, tmp_path):
     path = tmp_path / "store.sqlite"
-    line = command(sweep_file, path, "--workers", "2")
-    with held_back(path, sweep_file):
-        process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        wait_for(path, 3, process)
+    with started(sweep_file, path, 3) as process:
         victims = [pid for pid in children(process.pid) if "spawn_main" in _command_line(pid)]
         os.kill(victims[0], signal.SIGKILL)
     out, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0
-    found = json.loads(out)
-    assert (found["computed"], found["failed"]) == (20, 0)
+    summary = json.loads(out)
+    assert (summary["computed"], summary["failed"]) == (20, 0)
     same_rows(rows(path), undisturbed)
 
 
@@ -187,8 +191,8 @@ def test_two_sweeps_share_a_store(sweep_file, undisturbed, tmp_path):
     path = tmp_path / "store.sqlite"
     line = command(sweep_file, path, "--workers", "1")
     both = [subprocess.Popen(line, stdout=subprocess.PIPE) for _ in range(2)]
-    found = [json.loads(process.communicate(timeout=PATIENCE)[0]) for process in both]
-    assert sum(item["computed"] for item in found) == 20
+    summaries = [json.loads(process.communicate(timeout=PATIENCE)[0]) for process in both]
+    assert sum(item["computed"] for item in summaries) == 20
     same_rows(rows(path), undisturbed)
 
 
@@ -281,8 +285,8 @@ def test_a_cluster_that_loses_a_worker(sweep_file, undisturbed, tmp_path):
             os.kill(next(iter(cluster.workers.values())).pid, signal.SIGKILL)
         out, err = process.communicate(timeout=PATIENCE)
         assert process.returncode == 0, err
-    found = json.loads(out)
-    assert (found["computed"], found["failed"]) == (20, 0)
+    summary = json.loads(out)
+    assert (summary["computed"], summary["failed"]) == (20, 0)
     same_rows(rows(path), undisturbed)
 
 
@@ -303,8 +307,8 @@ def test_a_worker_with_threads_runs_one_point_at_a_time(tmp_path):
         finally:
             executor.close()
         # Numba's threads abort the process when two threads of Python use them at a time
-        found = run_sweep(sweep, tmp_path / "a.sqlite", cluster=cluster.scheduler_address)
-    assert (found.computed, found.failed) == (4, 0)
+        summary = run_sweep(sweep, tmp_path / "a.sqlite", cluster=cluster.scheduler_address)
+    assert (summary.computed, summary.failed) == (4, 0)
     spans.sort()
     assert all(end <= start for (_, end), (start, _) in itertools.pairwise(spans))
     run_sweep(sweep, tmp_path / "b.sqlite", workers=1)
@@ -346,7 +350,7 @@ def examples(tmp_path_factory):
     """A store with the example of every computation."""
     path = tmp_path_factory.mktemp("examples") / "store.sqlite"
     for name, computation in COMPUTATIONS.items():
-        shared = {"length": 2, **({"activation": "linear"} if computation.attends else {})}
+        shared = {"length": 2, **({"activation": "linear"} if computation.takes_activation else {})}
         sweep = Sweep(name, settings=shared | dict(computation.example))
         assert run_sweep(sweep, path, workers=1).failed == 0
     return path
@@ -374,8 +378,8 @@ def test_settings_follow_from_the_function():
     assert required == {"alpha", "dim", "ridge_k", "ridge_v"}
     assert {"test_samples", "teacher", "dtype", "activation", "bias"} <= set(simulate.settings)
     assert not {"seed", "seeds", "strict", "report"} & set(simulate.settings)
-    assert (simulate.attends, simulate.seeded) == (True, True)
-    assert (bayes.attends, bayes.seeded) == (False, False)
+    assert (simulate.takes_activation, simulate.seeded) == (True, True)
+    assert (bayes.takes_activation, bayes.seeded) == (False, False)
     assert set(bayes.settings) == {"task", "signal", "length", "noise", "alpha", "tolerance"}
 
 
@@ -410,9 +414,9 @@ def test_a_simulation_too_large_for_now_is_no_result(tmp_path, monkeypatch):
     settings = {"ridge_k": 1.0, "ridge_v": 1.0, "alpha": 2.0, "dim": 40, "test_samples": 50}
     sweep, path = Sweep("simulate", settings=settings), tmp_path / "store.sqlite"
     monkeypatch.setattr(dataset, "allowed_memory", lambda: 1000)
-    found = run_sweep(sweep, path, workers=1)
-    assert (found.computed, found.failed) == (1, 1)
-    assert "dim must be at most" in found.problems[0]
+    summary = run_sweep(sweep, path, workers=1)
+    assert (summary.computed, summary.failed) == (1, 1)
+    assert "dim must be at most" in summary.problems[0]
     monkeypatch.undo()
     assert run_sweep(sweep, path, workers=1).failed == 0
     assert len(rows(path)) == 1
@@ -477,7 +481,7 @@ def test_points_and_seeds():
         assert len(keys) == 1
     (long,) = Sweep("population", settings={"length": "poisson(12.345678)"}).expand()
     assert long.settings["length"] == "poisson(12.345678)"
-    with pytest.raises(ValueError, match=r"seeds must be numbers below 2\^63"):
+    with pytest.raises(ValueError, match=r"seeds must be a whole number <= 9223372036854775807"):
         Sweep("flow", seeds=[2**63]).expand()
     with pytest.raises(ValueError, match="seeds must be a number or a list of seeds"):
         Sweep("flow", seeds=[]).expand()

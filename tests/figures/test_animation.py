@@ -3,6 +3,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_rgb
 from PIL import Image
 
 from slrlab import Elementwise, ScalarMap, SpikedSLR, gradient_flow
@@ -24,8 +25,8 @@ def flows():
 def test_a_film_is_small_and_moves(flows, tmp_path):
     seen = []
     path = tmp_path / "new" / "flow.gif"
-    found = animate_flow(flows, path, frames=12, points=9, report=lambda *s: seen.append(s))
-    assert found == path
+    written = animate_flow(flows, path, frames=12, points=9, report=lambda *s: seen.append(s))
+    assert written == path
     assert path.stat().st_size < 1_000_000
     with Image.open(path) as film:
         assert film.n_frames == 12
@@ -36,7 +37,7 @@ def test_a_film_is_small_and_moves(flows, tmp_path):
     changes = [np.abs(b - a).sum() for a, b in pairwise(pictures)]
     assert min(changes) > 0
     for colour in COLOURS[:2]:  # both paths have grown in their own colours
-        wanted = [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
+        wanted = 255.0 * np.array(to_rgb(colour))
         first, last = ((np.abs(p - wanted).sum(-1) < 40).sum() for p in (pictures[0], pictures[-1]))
         assert last > first + 50
     assert {label for _, _, label in seen} == {"contours of the risk", "drawing frames"}
@@ -56,8 +57,8 @@ def test_a_moment_names_its_minima_and_its_time(flows):
 def test_a_flow_without_end_is_cut(tmp_path):
     flow = gradient_flow(SpikedSLR(2.0, 10), "linear", start="mismatched", time=5.0)
     assert flow.status == "diverged"
-    found = animate_flow(flow, tmp_path / "away.gif", frames=3, points=5)
-    assert found.stat().st_size > 1000
+    film = animate_flow(flow, tmp_path / "away.gif", frames=3, points=5)
+    assert film.stat().st_size > 1000
 
 
 class Wide(SpikedSLR):

@@ -38,6 +38,34 @@ def test_tables_go_on_as_a_parabola():
     )
 
 
+@pytest.mark.parametrize("bend", [0.0, -1.0, 0.3])
+def test_a_kink_is_rounded_over_one_cell_to_either_side(bend):
+    """The slope turns from 0 to 2; the map gains ``Jh/6`` there and ``Jh²/12`` in total."""
+    phi = ScalarMap(
+        lambda x: 2.0 * np.maximum(x - bend, 0.0),
+        lambda x: 2.0 * (x > bend),
+        np.zeros_like,
+        bends=(bend,),
+    )
+    code = activation_code(Elementwise("hinge", phi=phi))
+    low, step = code.numbers[4:]
+    x = bend + np.linspace(-3.0, 3.0, 6001) * step
+    value, first, second = weights_reference._table(x, code.table, low, step)
+    gain = value - phi.value(x)
+    if bend == 0.3:  # between two nodes: smooth, but not the cubic
+        assert np.abs(gain).max() < 0.5 * step
+    else:
+        assert gain[3000] == pytest.approx(2.0 * step / 6.0, rel=1e-9)
+        assert np.abs(gain[np.abs(x - bend) >= step]).max() < 1e-14
+        assert gain.mean() * 6.0 * step == pytest.approx(2.0 * step**2 / 12.0, rel=1e-3)
+        assert (second >= -1e-9).all()
+        assert ((first >= -1e-12) & (first <= 2.0 + 1e-12)).all()
+    far = np.array([-5.0, 5.0])
+    np.testing.assert_allclose(
+        weights_reference._table(far, code.table, low, step)[1], [0.0, 2.0], atol=1e-12
+    )
+
+
 def test_codes_of_activations_and_their_errors():
     for name, family, kind in [
         ("softmax", codes.NORMALISED, codes.EXPONENTIAL),
@@ -52,5 +80,5 @@ def test_codes_of_activations_and_their_errors():
     broken = Elementwise("broken", phi=ScalarMap(np.log, np.reciprocal, lambda x: -(x**-2.0)))
     with pytest.raises(ValueError, match=r"^activation broken must be finite with two derivatives"):
         activation_code(broken)
-    with pytest.raises(TypeError, match=r"^activation must be Elementwise, Normalised or Proj"):
+    with pytest.raises(TypeError, match=r"^activation must be Elementwise, Normalised, Proj"):
         activation_code("softmax")

@@ -11,7 +11,7 @@ from slrlab.numerics.lognormal import LognormalTable
 def _exact(x, width):
     """The three averages by adaptive integration over n, around where each lives."""
     parts = (lambda t: -math.expm1(-t), lambda t: t * math.exp(-t), lambda t: t**2 * math.exp(-t))
-    found = []
+    averages = []
     for part in parts:
 
         def integrand(n, part=part):
@@ -22,18 +22,20 @@ def _exact(x, width):
         points = sorted({min(max(p, -11.0), 11.0 + width) for p in (turn, width, 0.0)})
         edges = [-12.0, *points, 12.0 + width]
         pieces = pairwise(edges)
-        found.append(math.fsum(integrate.quad(integrand, *p, epsabs=1e-14)[0] for p in pieces))
-    return found
+        averages.append(math.fsum(integrate.quad(integrand, *p, epsabs=1e-14)[0] for p in pieces))
+    return averages
 
 
 @pytest.mark.parametrize("width", [0.0, 0.1, 0.29, 0.31, 1.0, 3.0, 9.0])
 def test_against_adaptive_integration(width):
     table = LognormalTable.build(width, -60.0, 10.0)
     for x in (-20.3, -4.117, -0.7, 0.0, 1.234, 5.011):
-        found = [float(value[0]) for value in table(np.array([x]))]
+        tabulated = [float(value[0]) for value in table(np.array([x]))]
         expected = _exact(x, width) if width else _exact(x, 1e-12)
-        np.testing.assert_allclose(found, expected, rtol=1e-7, atol=2e-9)
-        assert found[0] == pytest.approx(expected[0], rel=1e-9)  # the complement keeps its digits
+        np.testing.assert_allclose(tabulated, expected, rtol=1e-7, atol=2e-9)
+        assert tabulated[0] == pytest.approx(
+            expected[0], rel=1e-9
+        )  # the complement keeps its digits
 
 
 @pytest.mark.parametrize("width", [0.2, 2.0])
@@ -41,8 +43,8 @@ def test_a_finer_table_agrees(width):
     x = np.random.default_rng(0).uniform(-30.0, 5.0, 500)
     coarse = LognormalTable.build(width, -40.0, 6.0)(x)
     fine = LognormalTable.build(width, -40.0, 6.0, resolution=2.0)(x)
-    for found, expected in zip(coarse, fine, strict=True):
-        np.testing.assert_allclose(found, expected, atol=1e-9)
+    for ours, finer in zip(coarse, fine, strict=True):
+        np.testing.assert_allclose(ours, finer, atol=1e-9)
 
 
 def test_derivatives_are_the_next_averages():

@@ -35,18 +35,20 @@ def test_a_gaussian_stays_one(variance):
     np.testing.assert_allclose(here.curvature, c + (c * FIELDS) ** 2, atol=1e-6)
 
 
-@pytest.mark.parametrize("gap", [0.9, 0.2, 1e-4])
-def test_two_tokens_of_any_weight(gap):
+@pytest.mark.parametrize("variance", [0.9, 0.2, 1e-4])
+def test_two_tokens_of_any_weight(variance):
     def log_weight(x):
         return 4.0 * np.arctan(x)
 
     nodes, weights = np.polynomial.hermite_e.hermegauss(80)
     law = np.outer(weights, weights) / (2 * math.pi)
     fields = np.array([[0.0, 0.0], [0.7, -0.2], [-1.0, 1.3], [2.0, 1.9]])
-    race = WeightedRace.build(log_weight, 4.0, gap)
+    race = WeightedRace.build(log_weight, 4.0, variance)
 
     def exact(fields):
-        one, two = (log_weight(column + math.sqrt(gap) * nodes) for column in fields.T[:, :, None])
+        one, two = (
+            log_weight(column + math.sqrt(variance) * nodes) for column in fields.T[:, :, None]
+        )
         odds = np.exp(two[:, None, :] - one[:, :, None])
         return np.einsum("ij,nij->n", law, 1.0 / (1.0 + odds))
 

@@ -23,14 +23,15 @@ def test_the_aligned_rule_equals_the_general_one(signal, scale, length):
 
 @pytest.mark.parametrize(("signal", "scale"), [(1.0, 0.7), (4.0, 9.0), (30.0, 30.0)])
 def test_two_tokens_against_a_product_grid(signal, scale):
-    """L = 2: p and σ depend on the gap alone, a one-dimensional integral."""
-    gap = np.linspace(-14.0, 14.0, 200_001)
-    density = np.exp(-(gap**2) / 4.0) / math.sqrt(4.0 * math.pi) * (gap[1] - gap[0])
-    first = special.expit(signal * gap), special.expit(scale * gap)
-    second = special.expit(-signal * gap), special.expit(-scale * gap)
+    """L = 2: p and σ depend on the difference alone, a one-dimensional integral."""
+    difference = np.linspace(-14.0, 14.0, 200_001)
+    step = difference[1] - difference[0]
+    density = np.exp(-(difference**2) / 4.0) / math.sqrt(4.0 * math.pi) * step
+    first = special.expit(signal * difference), special.expit(scale * difference)
+    second = special.expit(-signal * difference), special.expit(-scale * difference)
     expected = density @ (first[0] * first[1] + second[0] * second[1])
-    found = attention_moments(MaxSLR(signal, 2), make_activation("softmax"), scale)
-    assert found.target == pytest.approx(expected, abs=1e-12)
+    moments = attention_moments(MaxSLR(signal, 2), make_activation("softmax"), scale)
+    assert moments.target == pytest.approx(expected, abs=1e-12)
 
 
 def test_the_running_integral_of_the_hard_kernel():
@@ -45,11 +46,11 @@ def test_the_running_integral_of_the_hard_kernel():
 
 def test_a_soft_kernel_tends_to_the_hard_one():
     hard = attention_moments(MaxSLR(math.inf, 3), make_activation("softplus"), 1.5)
-    gaps = [
+    errors = [
         abs(attention_moments(MaxSLR(nu, 3), make_activation("softplus"), 1.5).target - hard.target)
         for nu in (20.0, 40.0)
     ]
-    assert gaps[1] < 0.3 * gaps[0]  # the correction falls as 1/ν²
+    assert errors[1] < 0.3 * errors[0]  # the correction falls as 1/ν²
 
 
 @pytest.mark.parametrize("step", [0.3, 4.0])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from slrlab import _checks
 from slrlab.cli.app import command
 from slrlab.cli.comparisons import print_amp
 from slrlab.cli.console import Output, print_json, progress
@@ -12,9 +11,10 @@ from slrlab.cli.options import ALPHA, SEED, TEST_SAMPLES, Sizes, option, whole
 from slrlab.experiments.amp import compare_amp
 from slrlab.experiments.dimensions import extrapolate_amp
 from slrlab.model.tasks import Task
+from slrlab.simulation.message_passing.amp import run_amp
 
 
-@command(compare_amp)
+@command(compare_amp, run_amp)
 def amp(
     *,
     task: Task,
@@ -39,7 +39,6 @@ def amp(
         if sizes.dims is None:
             result = compare_amp(task, report=report, **options)
         else:
-            _checks.integer(seeds, "seeds", low=2)
             limits = extrapolate_amp(task, report=report, **options)
             result = limits.comparisons[-1]
     if output.as_json:

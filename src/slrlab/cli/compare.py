@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from slrlab.cli.app import command
 from slrlab.cli.console import Output, print_json, print_table, progress
@@ -22,15 +22,14 @@ from slrlab.cli.options import (
     number,
     option,
 )
+from slrlab.experiments.activations import ActivationComparison
 from slrlab.experiments.activations import compare as compare_activations
+from slrlab.experiments.transfer import LengthTransfer
 from slrlab.model.tasks import make_task
-
-if TYPE_CHECKING:
-    from slrlab.experiments.activations import ActivationComparison
 
 _ALPHA = "Samples per dimension, N/D > 0; inf: infinite data."
 _RIDGE = option("Ridge of the training; default: that of least test risk.", NOT_NEGATIVE, "r")
-_TOLERANCE = "Error asked of the risk after training."
+_TOLERANCE = "Standard error of the risk after training to reach."
 
 
 @command(
@@ -67,8 +66,8 @@ def compare(
 
     Example: slrlab compare --activation softmax --activation linear --alpha 4 --alpha 16
     """
-    _check_target(csv, "csv", (".csv",))
-    _check_target(plot, "plot", (".png", ".pdf", ".svg"))
+    check_target(csv, "csv", (".csv",))
+    check_target(plot, "plot", (".png", ".pdf", ".svg"))
     with progress() as report:
         result = compare_activations(
             [
@@ -86,6 +85,16 @@ def compare(
             workers=1 if all(map(math.isinf, alpha)) else None,
             report=report,
         )
+    return show(result, output, csv, plot)
+
+
+def show(
+    result: ActivationComparison | LengthTransfer,
+    output: Output,
+    csv: Path | None,
+    plot: Path | None,
+) -> bool:
+    """Print a result, write its table and its picture; return whether it is usable."""
     if output.as_json:
         print_json(result.to_dict())
     else:
@@ -97,14 +106,15 @@ def compare(
     return result.status.usable
 
 
-def _check_target(path: Path | None, name: str, kinds: tuple[str, ...]) -> None:
+def check_target(path: Path | None, name: str, kinds: tuple[str, ...]) -> None:
     """Refuse a file that cannot be written, before any work."""
     if path is not None and not (path.parent.is_dir() and path.suffix in kinds):
         accepted = f"a file that ends with {', '.join(kinds)} in a folder that exists"
         raise ValueError(f"{name} must be {accepted}, got {path}")
 
 
-def _draw(result: ActivationComparison, path: Path) -> None:
+def _draw(result: ActivationComparison | LengthTransfer, path: Path) -> None:
+    """Draw a result into a file."""
     import matplotlib as mpl
 
     from slrlab.figures.style import house_style

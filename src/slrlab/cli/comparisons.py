@@ -2,40 +2,36 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from slrlab._result import Estimate
 from slrlab.cli.console import print_lines, print_table
-
-if TYPE_CHECKING:
-    from slrlab._result import Estimate
-    from slrlab.experiments.amp import AmpComparison
-    from slrlab.experiments.comparison import Comparison
-    from slrlab.experiments.dimensions import AmpExtrapolation, ErmExtrapolation
-    from slrlab.experiments.student import Limit
+from slrlab.experiments.amp import AmpComparison
+from slrlab.experiments.comparison import Comparison
+from slrlab.experiments.dimensions import AmpExtrapolation, ErmExtrapolation
+from slrlab.experiments.student import Limit, half_width, p_value
 
 _GAP = "± one standard error; gap: simulation minus theory, with its 95 % interval (Student's t)"
 _P = "p: how often chance alone makes so large a gap"
 _LIMIT = "from a fit of gap + b/D"
 
 
-def print_erm(found: Comparison, limits: ErmExtrapolation | None, test_samples: int) -> None:
+def print_erm(last: Comparison, limits: ErmExtrapolation | None, test_samples: int) -> None:
     """Print trained attention beside its theory, at each dimension and in their limit."""
-    for one in (found,) if limits is None else limits.comparisons:
+    for one in (last,) if limits is None else limits.comparisons:
         _print_dimension(one)
     notes = [_GAP, _P, "order_risk: test risk computed from the trained order parameters"]
-    if "test_risk" in found.gaps:
+    if "test_risk" in last.gaps:
         notes.append(f"test_risk: test risk measured on {test_samples} fresh sequences a seed")
     if limits is None:
-        notes.append(_drift_note(found.simulation.dim))
+        notes.append(_drift_note(last.dim))
     else:
         _print_limits(f"As D → ∞, {_LIMIT}", limits.limits)
         print_lines([_smallest(limits.p_values, limits.family_p)])
     print_lines(notes)
 
 
-def print_amp(found: AmpComparison, limits: AmpExtrapolation | None) -> None:
+def print_amp(last: AmpComparison, limits: AmpExtrapolation | None) -> None:
     """Print message passing beside its state evolution, at each dimension and in their limit."""
-    for one in (found,) if limits is None else limits.comparisons:
+    for one in (last,) if limits is None else limits.comparisons:
         print_table(str(one), *one.table())
         if one.iteration:
             rows = [(name, *_tested(one.gaps(name)[-1])) for name in one.family_p]
@@ -43,23 +39,23 @@ def print_amp(found: AmpComparison, limits: AmpExtrapolation | None) -> None:
             print_lines([_along(one.family_p, len(one.iteration))])
     notes = [_GAP, _P, "risk: measured on fresh sequences"]
     if limits is None:
-        notes.append(_drift_note(found.dim))
+        notes.append(_drift_note(last.dim))
     elif limits.iteration:
-        last = {name: path[-1] for name, path in limits.limits.items()}
-        _print_limits(f"Iteration {limits.iteration[-1]} as D → ∞, {_LIMIT}", last)
+        fits = {name: path[-1] for name, path in limits.limits.items()}
+        _print_limits(f"Iteration {limits.iteration[-1]} as D → ∞, {_LIMIT}", fits)
         print_lines([_along(limits.family_p, len(limits.iteration))])
     print_lines(notes)
 
 
-def _print_dimension(found: Comparison) -> None:
+def _print_dimension(comparison: Comparison) -> None:
     rows = []
-    for name, gap in found.gaps.items():
-        ours, exact = found.sides(name)
-        rows.append((name, str(exact), str(ours), *_tested(gap)))
-    one = found.simulation
-    title = f"{one.setting}, D {one.dim}, {one.seeds} seeds: {found.status}"
+    for name, gap in comparison.gaps.items():
+        simulated, exact = comparison.sides(name)
+        rows.append((name, str(exact), str(simulated), *_tested(gap)))
+    runs = comparison.simulation
+    title = f"{runs.setting}, D {runs.dim}, {runs.seeds} seeds: {comparison.status}"
     print_table(title, ("quantity", "theory", "simulation", "gap (95 %)", "p"), rows)
-    print_lines([_smallest(found.p_values, found.family_p)])
+    print_lines([_smallest(comparison.p_values, comparison.family_p)])
 
 
 def _print_limits(title: str, limits: dict[str, Limit]) -> None:
@@ -69,9 +65,6 @@ def _print_limits(title: str, limits: dict[str, Limit]) -> None:
 
 def _tested(gap: Estimate) -> tuple[str, str]:
     """Return a difference with half the length of its interval, and its p-value."""
-    from slrlab._result import Estimate
-    from slrlab.experiments.student import half_width, p_value
-
     shown = str(Estimate(gap.value, half_width(gap)))
     return shown if shown[0] in "-n" else f"+{shown}", _p(p_value(gap))
 
@@ -81,13 +74,13 @@ def _p(value: float) -> str:
 
 
 def _smallest(values: dict[str, float], family: float) -> str:
-    text = f"smallest p of {len(values)}: {_p(min(values.values()))}, after Bonferroni"
-    return f"{text} {_p(family)}"
+    smallest = _p(min(values.values()))
+    return f"smallest p of {len(values)}: {smallest}, after Bonferroni {_p(family)}"
 
 
 def _along(family: dict[str, float], steps: int) -> str:
-    told = ", ".join(f"{name} {_p(value)}" for name, value in family.items())
-    return f"smallest p of {steps} iterations, after Bonferroni: {told}"
+    values = ", ".join(f"{name} {_p(value)}" for name, value in family.items())
+    return f"smallest p of {steps} iterations, after Bonferroni: {values}"
 
 
 def _drift_note(dim: int) -> str:

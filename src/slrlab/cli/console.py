@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from slrlab._result import Result
 from slrlab._types import Report
 
 if TYPE_CHECKING:
     from rich.progress import Progress
-
-    from slrlab._result import Result
 
 _LINES = 6  # bars shown at once
 
@@ -59,13 +58,24 @@ class Output:
         bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else.")
     ] = False
 
-    def result(self, title: str, result: Result, special: dict[str, str] | None = None) -> bool:
-        """Print a result; return whether it is usable. ``special`` words replace some values."""
+    def result(
+        self,
+        title: str,
+        result: Result,
+        special: dict[str, str] | None = None,
+        **more: Result | None,
+    ) -> bool:
+        """Print a result; return whether it is usable. ``special`` words replace some values.
+
+        What ``more`` holds is part of the JSON object under its name, or printed in a few lines.
+        """
+        given = {name: one for name, one in more.items() if one is not None}
         if self.as_json:
-            print_json(result.to_dict())
+            print_json(result.to_dict() | {name: one.to_dict() for name, one in given.items()})
         else:
             shown = {name: _shown(value) for name, value in result.to_dict().items()}
             print_table(title, ("quantity", "value"), list((shown | (special or {})).items()))
+            print_lines([f"{name.capitalize()} of {one.summary()}" for name, one in given.items()])
         return result.status.usable
 
     def files(self, paths: Sequence[Path], **more: Any) -> None:
@@ -87,29 +97,18 @@ def progress(label: str = "computing") -> Iterator[Report]:
     ``label`` is shown until the first report.
     """
     if not sys.stderr.isatty():
-        yield _plain_report()
+        yield _plain_report(5.0, "{label}: {done} of {total}")
         return
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-    )
+    columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         yield Bars(bar, label)
 
 
 class Bars:
-    """Bars that only go forward: what counts anew gets a line of its own."""
+    """Bars that only go forward: a new count starts a new line."""
 
     def __init__(self, bar: Progress, label: str) -> None:
         self._bar = bar
@@ -118,23 +117,23 @@ class Bars:
 
     def __call__(self, done: int, total: int, label: str) -> None:
         """Move the last bar, or begin another one."""
-        anew = total != self._total or (done < self._done and label != self._label)
-        if self._total and anew:
+        restarted = total != self._total or (done < self._done and label != self._label)
+        if self._total and restarted:
             self._bar.update(self._lines[-1], completed=self._total)
             self._lines.append(self._bar.add_task(label, total=total))
             self._done = 0
             if len(self._lines) > _LINES:
                 self._bar.update(self._lines.pop(0), visible=False)
-        # a point that has to be computed again does not take the bar back
+        # a point that is computed again does not move the bar back
         self._done, self._total, self._label = max(done, self._done), total, label
         self._bar.update(self._lines[-1], completed=self._done, total=total, description=label)
 
 
 @contextmanager
 def progress_line() -> Iterator[Report]:
-    """Yield ``report(done, total, line)``: one line that never starts again, with a bar for it."""
+    """Yield ``report(done, total, line)``: one bar for the whole work, and a line beside it."""
     if not sys.stderr.isatty():
-        yield _plain_lines()
+        yield _plain_report(15.0, "{label}", by_item=True)
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
@@ -149,30 +148,16 @@ def progress_line() -> Iterator[Report]:
         yield report
 
 
-def _plain_lines(every: float = 15.0) -> Report:
-    """Print a line when the item, named before the first comma, changes, and now and then."""
+def _plain_report(every: float, line: str, *, by_item: bool = False) -> Report:
+    """Print a line every few seconds and, ``by_item``, when the label changes before its comma."""
     last, item = time.monotonic(), ""
 
-    def report(done: int, total: int, line: str) -> None:
+    def report(done: int, total: int, label: str) -> None:
         nonlocal last, item
-        now, named = time.monotonic(), line.split(",")[0]
+        now, named = time.monotonic(), label.split(",")[0] if by_item else ""
         if named != item or now - last >= every:
             last, item = now, named
-            sys.stderr.write(f"{line}\n")
-            sys.stderr.flush()
-
-    return report
-
-
-def _plain_report(every: float = 5.0) -> Report:
-    last = time.monotonic()
-
-    def report(done: int, total: int, label: str) -> None:
-        nonlocal last
-        now = time.monotonic()
-        if now - last >= every:
-            last = now
-            sys.stderr.write(f"{label}: {done} of {total}\n")
+            sys.stderr.write(line.format(done=done, total=total, label=label) + "\n")
             sys.stderr.flush()
 
     return report

@@ -7,13 +7,24 @@ from typing import Annotated, Any
 
 from slrlab.cli.app import command
 from slrlab.cli.console import Output, progress
-from slrlab.cli.options import ALPHA, POSITIVE, RIDGE_K, RIDGE_V, SEED, default, given, option
+from slrlab.cli.options import (
+    ALPHA,
+    POSITIVE,
+    RIDGE_K,
+    RIDGE_V,
+    SEED,
+    WEIGHTS,
+    default,
+    given,
+    option,
+)
 from slrlab.model.activations import Activation
 from slrlab.model.tasks import Task
 from slrlab.theory.erm import erm_theory, optimal_ridge
+from slrlab.theory.population.weight_statistics import weight_statistics
 
 _TOLERANCE = (
-    f"Standard error asked of the test risk; default {default(erm_theory, 'tolerance'):g}, with "
+    f"Standard error of the test risk to reach; default {default(erm_theory, 'tolerance'):g}, with "
     f"--ridge optimal {default(optimal_ridge, 'tolerance'):g}."
 )
 _STIFFNESS = (
@@ -35,6 +46,7 @@ def erm(
     ] = None,
     tolerance: Annotated[float | None, option(_TOLERANCE, POSITIVE, "t")] = None,
     stiffness: Annotated[Any, option(_STIFFNESS, str, "stein|trace")],
+    weights: Annotated[bool, WEIGHTS] = False,
     seed: Annotated[int, SEED],
     output: Output,
 ) -> bool:
@@ -57,13 +69,14 @@ def erm(
     with progress("trained attention" if ridge is None else "best ridge") as report:
         options = given(alpha=alpha, tolerance=tolerance, seed=seed)
         result = solve(task, activation, report=report, **options)
+        found = weight_statistics(task, activation, result) if weights else None
     branches = "; ".join(
         f"{item.branch}: test risk {item.test_risk:.4g}, objective {item.objective:.6g}"
         for item in result.branches
     )
     errors = ", ".join(f"{name} {value:.2g}" for name, value in result.errors.items())
     special = {"test_risk": str(result.risk), "branches": branches, "errors": errors}
-    return output.result("Trained attention", result, special)
+    return output.result("Trained attention", result, special, weights=found)
 
 
 def _check_optimal(ridge: str, ridges: dict[str, float], stiffness: str) -> None:

@@ -12,9 +12,10 @@ from slrlab.cli.app import command
 from slrlab.cli.console import Output, print_json, print_table, progress
 from slrlab.cli.options import POSITIVE, RESULTS, SEED, default, given, option, parser
 from slrlab.model.activations import Activation
+from slrlab.model.order_parameters import OVERLAPS
 from slrlab.model.tasks import Task
 from slrlab.theory.landscape import gradient_flow, sgd_flow
-from slrlab.theory.landscape.path import COLUMNS, OVERLAPS, STARTS, Flow
+from slrlab.theory.landscape.path import COLUMNS, STARTS, Flow
 
 _START = (
     "random (small), matched (k along k*, v along v*), mismatched (k along v*, v along k*), or k "
@@ -29,6 +30,8 @@ _TOLERANCE = (
     f"Stop when the gradient is shorter (default {default(gradient_flow, 'tolerance'):g}), or no "
     f"overlap changes faster under SGD ({default(sgd_flow, 'tolerance'):g})."
 )
+_END = ("minimum", "destination", "gradient_norm", "evaluations", "status", "method", "rate")
+_SETTING = ("task", "signal", "length", "noise", "activation")
 _SGD_RATE = "Follow online SGD at this rate, noise included, instead of gradient flow."
 
 
@@ -99,8 +102,8 @@ def flow(
 def check_writable(path: Path) -> None:
     """Raise OSError now if a file cannot be written later; nothing is left behind.
 
-    Permissions do not say it all (read-only and virtual file systems, names that are too long), so
-    the folders and the file are made for a moment.
+    Permissions do not cover read-only and virtual file systems or names that are too long, so the
+    folders and the file are made and removed again.
     """
     there, made = path.exists(), []
     try:
@@ -119,19 +122,17 @@ def check_writable(path: Path) -> None:
 
 def _write(flow: Flow, out: Path) -> None:
     out.parent.mkdir(parents=True, exist_ok=True)
-    with out.open("w", newline="", encoding="utf-8") as file:
+    with out.open("w", newline="", encoding="utf-8") as file:  # pandas takes long to import
         rows = csv.writer(file)
         rows.writerow(COLUMNS)
         rows.writerows(zip(*(getattr(flow, name).tolist() for name in COLUMNS), strict=True))
 
 
 def _show(flow: Flow, files: dict[str, str], output: Output) -> None:
-    whole_path = flow.to_dict()
-    last = {name: whole_path[name][-1] for name in (*OVERLAPS, "bias", "risk")}
-    kept = ("minimum", "destination", "gradient_norm", "evaluations", "status")
-    setting = ("method", "rate", "task", "signal", "length", "noise", "activation")
-    shown = {"time": whole_path["times"][-1], **last}
-    shown |= {name: whole_path[name] for name in (*kept, *setting)} | files
+    whole = flow.to_dict()
+    shown = {"time": whole["times"][-1]}
+    shown |= {name: whole[name][-1] for name in (*OVERLAPS, "bias", "risk")}
+    shown |= {name: whole[name] for name in (*_END, *_SETTING)} | files
     if output.as_json:
         print_json(shown)
         return

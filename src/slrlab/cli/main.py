@@ -23,8 +23,8 @@ for _module in iter_modules([str(Path(__file__).parent)]):  # each registers its
     import_module(f"slrlab.cli.{_module.name}")
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(shown: bool) -> None:
+    if shown:
         from slrlab import __version__
 
         print_lines([f"slrlab {__version__}"])
@@ -48,7 +48,7 @@ def main(arguments: list[str] | None = None) -> None:
         code = group.main(words or ["--help"], prog_name="slrlab", standalone_mode=False)
         sys.stdout.flush()
     except BrokenPipeError:
-        sys.stderr.close()  # the reader of a pipe has gone: nothing left to say
+        sys.stderr.close()  # the reader of the pipe has gone
         sys.exit(1)
     except Exception as error:
         called = next((group.commands[word] for word in words if word in group.commands), group)

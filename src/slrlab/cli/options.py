@@ -104,6 +104,9 @@ RIDGE_K = option("Ridge of the keys, ≥ 0.", NOT_NEGATIVE, "r")
 RIDGE_V = option("Ridge of the values, ≥ 0.", NOT_NEGATIVE, "r")
 SEED = option("Seed of what is drawn; several runs count up from it.", whole(), "n")
 TEST_SAMPLES = option("Fresh sequences that measure the risk.", whole(), "n")
+WEIGHTS = flag(
+    "--weights", "Also what the weights do: hit rate, mean weight, entropy and calibration."
+)
 OUT = option("Folder for the files.", Path, "DIR")
 CSV = option("Write a CSV file.", Path, "FILE")
 STORE = option("SQLite file of results.", Path, "FILE")

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from slrlab._result import plain
+from slrlab._types import DataFrame
 from slrlab.cli.app import command
 from slrlab.cli.console import Output, print_json, print_lines, print_table
 from slrlab.cli.options import CSV, STORE, option
 from slrlab.experiments.store import Store
 from slrlab.experiments.sweeps.run import run_sweep
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _SHOWN = 40  # rows of a listing on the terminal
 _PLOT = "Draw value against a column: .png or .pdf."
@@ -66,7 +64,7 @@ def _pair(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _parquet(frame: pd.DataFrame, path: Path) -> None:
+def _parquet(frame: DataFrame, path: Path) -> None:
     kinds = {name: frame[name].dropna().map(type).nunique() for name in frame.columns}
     mixed = [name for name, count in kinds.items() if count > 1]  # a column has one type
     try:
@@ -78,15 +76,15 @@ def _parquet(frame: pd.DataFrame, path: Path) -> None:
         ) from None
 
 
-def print_points(frame: pd.DataFrame) -> None:
+def print_points(frame: DataFrame) -> None:
     """Print points as a table; what all of them share is said once, above."""
     hidden = ["message", "versions", "finished", "key", "seconds"]
     shown = frame.drop(columns=[name for name in hidden if name in frame.columns])
     same = [
         name for name in shown.columns if len(shown) > 1 and shown[name].astype(str).nunique() <= 1
     ]
-    told = [name for name in same if shown[name].notna().all()]
-    common = ", ".join(f"{name} {_cell(shown[name].iloc[0])}" for name in told)
+    shared = [name for name in same if shown[name].notna().all()]
+    common = ", ".join(f"{name} {_cell(shown[name].iloc[0])}" for name in shared)
     shown = shown.drop(columns=same)
     rows = [[_cell(value) for value in row] for row in shown.head(_SHOWN).itertuples(index=False)]
     more = f", the first {_SHOWN} shown" if len(frame) > _SHOWN else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -14,16 +14,12 @@ from slrlab.cli.options import STORE, flag, option, whole
 from slrlab.cli.results import print_points
 from slrlab.experiments.store import Store
 from slrlab.experiments.sweeps.computations import COMPUTATIONS
-from slrlab.experiments.sweeps.definition import read_sweep
-from slrlab.experiments.sweeps.run import run_sweep
-
-if TYPE_CHECKING:
-    from slrlab.experiments.sweeps.definition import Sweep
-    from slrlab.experiments.sweeps.run import SweepSummary
+from slrlab.experiments.sweeps.definition import Sweep, read_sweep
+from slrlab.experiments.sweeps.run import SweepSummary, run_sweep
 
 _FILE = f"TOML file of the sweep; it can compute {', '.join(COMPUTATIONS)}."
 _CLUSTER = "Dask scheduler instead of processes: tcp://host:port."
-_TOLD = 5  # problems named at the end of a sweep
+_SHOWN = 5  # problems named at the end of a sweep
 
 
 @command(run_sweep)
@@ -50,10 +46,10 @@ def sweep(
 
     Example: slrlab sweep curve.toml --store results/store.sqlite
     """
-    wanted = read_sweep(file)
+    definition = read_sweep(file)
     with progress("sweep") as report:
         summary = run_sweep(
-            wanted,
+            definition,
             store,
             workers=workers,
             cluster=cluster,
@@ -63,19 +59,19 @@ def sweep(
     if output.as_json:
         print_json(summary.to_dict())
     else:
-        _print_summary(wanted, summary)
-    told = list(summary.problems[:_TOLD])
-    if summary.failed > _TOLD:
-        told.append(f"{summary.failed - _TOLD} more points failed; see slrlab results")
+        _print_summary(definition, summary)
+    problems = list(summary.problems[:_SHOWN])
+    if summary.failed > _SHOWN:
+        problems.append(f"{summary.failed - _SHOWN} more points failed; see slrlab results")
     if summary.failed_before:
-        told.append(f"{summary.failed_before} points failed before; --retry-failed tries again")
-    print_problems(told)
+        problems.append(f"{summary.failed_before} points failed before; --retry-failed tries again")
+    print_problems(problems)
     return not (summary.failed or summary.failed_before)
 
 
-def _print_summary(wanted: Sweep, summary: SweepSummary) -> None:
+def _print_summary(definition: Sweep, summary: SweepSummary) -> None:
     """Print the points of a sweep, what became of them, and the file that holds them."""
-    keys = {point.key for point in wanted.expand()}
+    keys = {point.key for point in definition.expand()}
     with Store(summary.store) as base:
         frame = base.frame()
     if not frame.empty:

@@ -1,7 +1,7 @@
 r"""Activations side by side, on one setting or on every combination of several.
 
-One function covers single comparisons and curves: lists of tasks, activations and numbers of
-samples give one row for each combination, with the Bayes risk of the same setting beside it.
+One function covers single comparisons and curves: lists of tasks, activations and ``alpha`` give
+one row for each combination, with the Bayes risk of the same setting.
 """
 
 from __future__ import annotations
@@ -9,28 +9,26 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from slrlab import _checks
-from slrlab._plot import BAYES, axes_of, log_scale, mark_of, mark_statuses
+from slrlab._plot import axes_of
 from slrlab._result import Estimate, Result, Status, plain
-from slrlab._types import Report
+from slrlab._types import Axes, DataFrame, Report
+from slrlab.experiments.activation_plot import AXES, draw_risks
 from slrlab.experiments.parallel import parallel_map
 from slrlab.model.activations import ACTIVATIONS, Activation, make_activation
+from slrlab.model.setting import Setting
 from slrlab.model.tasks import Task
 from slrlab.theory.bayes_optimal import BayesOptimal, bayes_optimal
 from slrlab.theory.erm import ErmTheory, erm_theory, optimal_ridge
 from slrlab.theory.population.bayes_risk import BayesRisk, bayes_risk
 from slrlab.theory.population.minimal import PopulationRisk, minimal_risk
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-
 STANDARD = ("softmax", "linear", "erf", "softplus")
 SETTING = ("task", "signal", "length", "noise", "alpha")
-_FLAT = 20.0  # ratio of the largest to the smallest risk up to which the axis is not logarithmic
 
 Kind: TypeAlias = Activation | str
 Point: TypeAlias = tuple[Task, "Kind | None", float, "dict[str, Any]"]
@@ -43,26 +41,43 @@ class Compared:
 
     Attributes
     ----------
-    found
+    theory
         Minimal risk with infinite data, or the theory of training on ``N = αD`` samples.
     bayes
-        The Bayes risk with as many data; None where it is not known for such a task.
+        The Bayes risk with as many data; None if it cannot be computed for the task.
     """
 
-    found: PopulationRisk | ErmTheory
+    theory: PopulationRisk | ErmTheory
     bayes: BayesRisk | BayesOptimal | None
+
+    @property
+    def setting(self) -> Setting:
+        """Task, activation and what else determines the risk."""
+        return self.theory.setting
 
     @property
     def alpha(self) -> float:
         """Training sequences per dimension; ``inf`` for infinite data."""
-        return self.found.setting.alpha
+        return self.setting.alpha
+
+    @property
+    def status(self) -> Status:
+        """How the computation of the risk ended."""
+        return self.theory.status
 
     @property
     def risk(self) -> Estimate:
         """Risk on new data with its error."""
-        if isinstance(self.found, ErmTheory):
-            return self.found.risk
-        return Estimate(self.found.risk, self.found.error)
+        theory = self.theory
+        if isinstance(theory, ErmTheory):
+            return theory.risk
+        return Estimate(theory.risk, theory.error)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Range of the risk: that of the two forms of the theory after training."""
+        theory = self.theory
+        return theory.interval if isinstance(theory, ErmTheory) else (theory.risk, theory.risk)
 
     @property
     def bayes_risk(self) -> Estimate:
@@ -81,16 +96,16 @@ class Compared:
 
     def to_dict(self) -> dict[str, Any]:
         """Return setting, risks and status as JSON-ready values."""
-        found = self.found
-        row: dict[str, Any] = found.setting.to_dict() | {"alpha": self.alpha}
+        theory = self.theory
+        row: dict[str, Any] = self.setting.to_dict() | {"alpha": self.alpha}
         row |= {"risk": self.risk.value, "error": self.risk.error}
         row |= {"bayes_risk": self.bayes_risk.value, "excess": self.excess.value}
         if isinstance(self.bayes, BayesOptimal):
             row |= {"amp_risk": self.bayes.risk_amp}
-        if isinstance(found, ErmTheory):
-            row |= {"risk_low": found.test_risk_low, "risk_high": found.test_risk_high}
-        row |= {"m_k": found.m_k, "m_v": found.m_v, "bias": found.bias}
-        return {name: plain(value) for name, value in row.items()} | {"status": str(found.status)}
+        if isinstance(theory, ErmTheory):
+            row |= {"risk_low": theory.test_risk_low, "risk_high": theory.test_risk_high}
+        row |= {"m_k": theory.m_k, "m_v": theory.m_v, "bias": theory.bias, "status": self.status}
+        return {name: plain(value) for name, value in row.items()}
 
 
 @dataclass(frozen=True)
@@ -109,7 +124,7 @@ class ActivationComparison(Result):
         """Return status and rows as JSON-ready values."""
         return {"status": str(self.status), "rows": [row.to_dict() for row in self.rows]}
 
-    def to_frame(self) -> pd.DataFrame:
+    def to_frame(self) -> DataFrame:
         """Return one row for each task, ``alpha`` and activation."""
         import pandas as pd
 
@@ -119,16 +134,16 @@ class ActivationComparison(Result):
 
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Return columns and rows for people: what differs, and numbers rounded to their errors."""
-        whole = [row.to_dict() for row in self.rows]
         varied = self._varied
-        trained = any("ridge_k" in row for row in whole)
+        trained = any(math.isfinite(row.alpha) for row in self.rows)
         columns = [*varied, "activation", "risk", "Bayes", "excess"]
         columns += ["ridges", "status"] if trained else ["status"]
         texts = []
-        for row, given in zip(self.rows, whole, strict=True):
+        for row in self.rows:
+            given = row.to_dict()
             text = [_short(given[name]) for name in (*varied, "activation")]
             text += [_rounded(row.risk) + _between(row), _rounded(row.bayes_risk)]
-            text += [_rounded(row.excess).partition(" ±")[0]]  # its error is that of the risk
+            text += [_value(row.excess)]  # its error is that of the risk
             if trained:
                 ridges = [given[name] for name in ("ridge_k", "ridge_v") if name in given]
                 text += [", ".join(f"{ridge:.3g}" for ridge in ridges)]
@@ -162,45 +177,18 @@ class ActivationComparison(Result):
         """Draw the risks against a setting, a curve for each activation, with the Bayes risk.
 
         ``x`` is alpha, signal, length (its mean), noise or activation; by default the first of
-        them that varies. What is left to vary tells curves of one activation apart.
+        them that varies. The legend names the other settings that vary.
 
         Raises
         ------
         ValueError
             If ``x`` is none of these.
         """
-        whole = [row.to_dict() for row in self.rows]
         varied = self._varied
-        choices = [name for name in ("alpha", *SETTING[1:-1]) if name in varied]
-        chosen = x or next(iter(choices), "activation")
-        _checks.choice(chosen, "x", ["alpha", "signal", "length", "noise", "activation"])
-        axes = axes_of(ax)
-        others = [name for name in varied if name != chosen]
-        groups: dict[tuple[str, ...], list[Compared]] = {}
-        for row, given in zip(self.rows, whole, strict=True):
-            same = () if chosen == "activation" else (row.found.setting.activation_name,)
-            groups.setdefault((*(str(given[name]) for name in others), *same), []).append(row)
-        wheres: list[str] = []
-        for key, rows in groups.items():
-            where = ", ".join(f"{name} {item}" for name, item in zip(others, key, strict=False))
-            wheres += [where] if where not in wheres else []
-            strength = 0.6 ** wheres.index(where)  # curves of one activation: ever paler
-            _draw_curve(axes, chosen, rows, f" ({where})" if where else "", strength)
-        risks = [row.risk.value for row in self.rows if row.risk.value > 0.0]
-        if risks and max(risks) > _FLAT * min(risks):
-            axes.set_yscale("log")
-        axes.set(xlabel=_AXES[chosen], ylabel="risk", title=str(self))
-        axes.legend()
+        default = next((name for name in AXES if name in varied), "activation")
+        chosen, axes = _checks.choice(x or default, "x", AXES), axes_of(ax)
+        draw_risks(axes, chosen, self.rows, varied, str(self))
         return axes
-
-
-_AXES = {
-    "alpha": "samples per dimension $\\alpha$",
-    "signal": "signal $\\nu$",
-    "length": "mean length",
-    "noise": "label noise $\\Delta$",
-    "activation": "",
-}
 
 
 def compare(
@@ -218,8 +206,8 @@ def compare(
 ) -> ActivationComparison:
     r"""Compare activations with each other and with the best predictor.
 
-    Every combination of the tasks, the numbers of samples and the activations is a row, so that
-    lists give curves: ``compare([SpikedSLR(nu, 3) for nu in (1, 2, 4)], ["softmax", "linear"])``.
+    Every combination of tasks, ``alpha`` and activations is a row, so lists give curves:
+    ``compare([SpikedSLR(nu, 3) for nu in (1, 2, 4)], ["softmax", "linear"])``.
 
     Parameters
     ----------
@@ -233,7 +221,7 @@ def compare(
     ridge_k, ridge_v
         Ridges of the training; both left out for those of least test risk.
     tolerance, seed
-        Accuracy asked of the test risk after training, and seed of its sample.
+        Accuracy of the test risk after training, and seed of its sample.
     workers
         Processes; None for as many as there are cores. More than one needs activations by name.
     strict
@@ -249,54 +237,51 @@ def compare(
     Examples
     --------
     >>> from slrlab import SpikedSLR, compare
-    >>> found = compare(SpikedSLR(signal=9.0, length=10), ["softmax", "linear"])
-    >>> found.to_frame()[["activation", "risk", "bayes_risk", "excess"]].round(4).values.tolist()
+    >>> table = compare(SpikedSLR(signal=9.0, length=10), ["softmax", "linear"]).to_frame()
+    >>> table[["activation", "risk", "bayes_risk", "excess"]].round(4).values.tolist()
     [['softmax', 0.1426, 0.1426, 0.0], ['linear', 0.4972, 0.1426, 0.3546]]
     """
-    tasks = _several(task, Task, "task", "a Task such as SpikedSLR(signal=2.0, length=3)")
-    kinds = _several(activations, (Activation, str), "activations", "names or activations")
-    kinds = [_portable(kind, workers) for kind in kinds]
-    alphas = [_alpha(value) for value in _several(alpha, (int, float), "alpha", "numbers > 0")]
-    options = _options(ridge_k, ridge_v, tolerance, seed, alphas)
+    tasks = several(task, Task, "task", "a Task such as SpikedSLR(signal=2.0, length=3)")
+    kinds = several(activations, (Activation, str), "activations", "names or activations")
+    kinds = [portable(kind, workers) for kind in kinds]
+    limits: dict[str, Any] = {"accepted": "a number > 0 or inf", "low": 0.0, "open_low": True}
+    alphas = [
+        _checks.real(value, "alpha", **limits, finite=False)
+        for value in several(alpha, (int, float), "alpha", "numbers > 0")
+    ]
+    options = training_options(ridge_k, ridge_v, tolerance, seed, alphas)
     settings = list(itertools.product(tasks, alphas))
     points: list[Point] = [(one, None, value, {}) for one, value in settings]
     points += [(one, kind, value, options) for one, value in settings for kind in kinds]
-    found = parallel_map(_point, points, label="comparison", report=report, workers=workers)
-    best, rest = found[: len(settings)], iter(found[len(settings) :])
-    rows = tuple(Compared(found=next(rest), bayes=bayes) for bayes in best for _ in kinds)
-    status = Status.worst(row.found.status for row in rows)
-    result = ActivationComparison(status=status, rows=rows)
+    risks = parallel_map(_point, points, label="comparison", report=report, workers=workers)
+    best, rest = risks[: len(settings)], iter(risks[len(settings) :])
+    rows = tuple(Compared(next(rest), bayes) for bayes in best for _ in kinds)
+    result = ActivationComparison(status=Status.worst(row.status for row in rows), rows=rows)
     return result.require() if strict else result
 
 
 def _point(point: Point) -> Any:
     """Compute one risk: of the best predictor, with infinite data, or after training."""
     task, activation, alpha, options = point
-    if activation is None:
-        return bayes_risk(task) if math.isinf(alpha) else _bayes(task, alpha)
     if math.isinf(alpha):
-        return minimal_risk(task, activation)
+        return bayes_risk(task) if activation is None else minimal_risk(task, activation)
+    if activation is None:
+        with suppress(ValueError):  # sequences too long for it
+            return bayes_optimal(task, alpha=alpha)
+        return None
     train = erm_theory if "ridge_k" in options else optimal_ridge
     return train(task, activation, alpha=alpha, **options)
 
 
 def _between(row: Compared) -> str:
-    """Return the interval of a risk whose theory is not to be trusted."""
-    low, high = _interval(row)
-    if row.found.status is not Status.UNSTABLE or high - low < row.risk.error:
+    """Return the interval of a risk whose theory is unstable, as text."""
+    low, high = row.interval
+    if row.status is not Status.UNSTABLE or high - low < row.risk.error:
         return ""
-    ends = (_rounded(Estimate(end, row.risk.error)).partition(" ±")[0] for end in (low, high))
-    return f" [{', '.join(ends)}]"
+    return f" [{', '.join(_value(Estimate(end, row.risk.error)) for end in (low, high))}]"
 
 
-def _bayes(task: Task, alpha: float) -> BayesOptimal | None:
-    try:
-        return bayes_optimal(task, alpha=alpha)
-    except ValueError:  # sequences too long for it
-        return None
-
-
-def _several(given: Any, kind: Any, name: str, accepted: str) -> list[Any]:
+def several(given: Any, kind: Any, name: str, accepted: str) -> list[Any]:
     """Return one or several values as a list, each of the right kind."""
     single = isinstance(given, kind) or not hasattr(given, "__iter__")
     values = [given] if single else list(given)
@@ -308,22 +293,17 @@ def _several(given: Any, kind: Any, name: str, accepted: str) -> list[Any]:
     return values
 
 
-def _alpha(value: float) -> float:
-    accepted = "a number > 0 or inf"
-    return _checks.real(value, "alpha", accepted=accepted, low=0.0, open_low=True, finite=False)
-
-
-def _portable(kind: Kind, workers: int | None) -> Kind:
+def portable(kind: Kind, workers: int | None) -> Kind:
     """Return an activation, by its name if it is one that every process knows."""
-    found = make_activation(kind)
-    if ACTIVATIONS.get(found.name) is found:
-        return found.name
+    activation = make_activation(kind)
+    if ACTIVATIONS.get(activation.name) is activation:
+        return activation.name
     if workers != 1 and isinstance(kind, Activation):
         raise ValueError(f"activations must be names with several workers, got {kind.name}")
     return kind
 
 
-def _options(
+def training_options(
     ridge_k: float | None, ridge_v: float | None, tolerance: float, seed: int, alphas: list[float]
 ) -> dict[str, Any]:
     """Return the arguments of the theory of training, checked."""
@@ -347,58 +327,9 @@ def _rounded(number: Estimate) -> str:
     return f"{number.value:.6g}" if number.error <= 1e-6 * abs(number.value) else str(number)
 
 
+def _value(number: Estimate) -> str:
+    return _rounded(number).partition(" ±")[0]
+
+
 def _short(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def _draw_curve(axes: Axes, x: str, rows: list[Compared], where: str, strength: float) -> None:
-    """Draw the risks of some rows against ``x``, and the Bayes risk beside them."""
-    known = axes.get_legend_handles_labels()[1]
-    if x == "activation":
-        marks = [mark_of(row.found.setting.activation_name) for row in rows]
-        positions: list[Any] = [mark.label for mark in marks]
-        for position, mark, row in zip(positions, marks, rows, strict=True):
-            look = mark.line(label="_nolegend_", linestyle="none", capsize=3, alpha=strength)
-            axes.errorbar(position, row.risk.value, yerr=row.risk.error, **look)
-        look = BAYES.line(label=f"Bayes{where}", alpha=strength)
-        axes.axhline(rows[0].bayes_risk.value, **look)
-        axes.margins(x=0.2)
-    else:
-        mark = mark_of(rows[0].found.setting.activation_name)
-        finite = [row for row in rows if math.isfinite(_position(row, x))]
-        for row in (row for row in rows if row not in finite):
-            label = f"{mark.label}, {x} ∞{where}"
-            look = mark.line(label=label, marker="", linestyle=":", alpha=strength)
-            axes.axhline(row.risk.value, **look)
-        rows = sorted(finite, key=lambda row: _position(row, x))
-        positions = [_position(row, x) for row in rows]
-        if f"Bayes{where}" not in known:
-            best = [row.bayes_risk.value for row in rows]
-            axes.plot(
-                positions, best, **BAYES.line(label=f"Bayes{where}", zorder=1, alpha=strength)
-            )
-        look = mark.line(label=f"{mark.label}{where}", capsize=2, alpha=strength)
-        values, errors = ([getattr(r.risk, part) for r in rows] for part in ("value", "error"))
-        axes.errorbar(positions, values, yerr=errors, **look)
-        bands = [_interval(row) for row in rows]
-        if any(end > start for start, end in bands):
-            low, high = ([band[side] for band in bands] for side in (0, 1))
-            axes.fill_between(positions, low, high, color=mark.color, alpha=0.15, linewidth=0)
-        if positions and max(positions) > 4.0 * min(positions):
-            axes.set_xscale(**log_scale(positions))
-    mark_statuses(axes, positions, [r.risk.value for r in rows], [r.found.status for r in rows])
-
-
-def _interval(row: Compared) -> tuple[float, float]:
-    """Return the range of the risk: that of the two forms of the theory after training."""
-    if isinstance(row.found, ErmTheory):
-        return row.found.interval
-    return row.risk.value, row.risk.value
-
-
-def _position(row: Compared, x: str) -> float:
-    """Return where a row stands on the axis of a setting."""
-    if x == "alpha":
-        return row.alpha
-    task = row.found.setting.task
-    return task.length.mean if x == "length" else float(getattr(task, x))

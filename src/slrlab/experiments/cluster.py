@@ -18,7 +18,7 @@ from slrlab.experiments.executors import Outcome, attempt
 
 _SHARE = 0.8  # of a worker's memory for its call; Dask ends a worker that takes all
 _AHEAD = 2  # calls sent to each worker, so that none waits for the next
-_LOOK = 2.0  # seconds between two questions to the cluster about its workers
+_LOOK = 2.0  # seconds for which a list of the workers is valid
 _turn = threading.Lock()
 
 
@@ -67,7 +67,7 @@ class Cluster:
         self._limits: list[int] = []
 
     def _memory_limits(self) -> list[int]:
-        """Return the memory of each worker there is; the cluster is asked now and then."""
+        """Return the memory of each worker, from a list that is renewed every few seconds."""
         if time.monotonic() - self._asked > _LOOK:
             with self._connected():
                 workers = self._client.scheduler_info(n_workers=-1).get("workers", {})
@@ -105,7 +105,7 @@ class Cluster:
 
     @contextmanager
     def _connected(self) -> Iterator[None]:
-        """Turn the loss of the scheduler into one clear line."""
+        """Turn the loss of the scheduler into a `ClusterError`."""
         lost = ClusterError(f"lost the cluster at {self._address}")
         if self._client.status != "running":
             raise lost

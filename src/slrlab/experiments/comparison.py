@@ -9,14 +9,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import Any
 
 from slrlab._plot import axes_of
 from slrlab._result import Estimate, Result, Status, plain
+from slrlab._types import Axes, DataFrame
 from slrlab.experiments.encoding import storable
-from slrlab.experiments.student import difference, family_p, interval, normal_score, p_value
+from slrlab.experiments.student import (
+    difference,
+    family_p,
+    gap_columns,
+    interval,
+    normal_score,
+    p_value,
+)
 from slrlab.model.activations import LINEAR, SOFTMAX, SOFTPLUS, Activation
 from slrlab.model.lengths import LengthLaw
 from slrlab.model.setting import Setting
@@ -26,14 +32,9 @@ from slrlab.theory.erm import ErmBranch, ErmTheory, erm_theory
 from slrlab.theory.erm.fields import BLOCKS
 from slrlab.theory.population.minimal import risk_at
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-
 storable(Status, LengthLaw, Setting, ErmBranch, ErmTheory)
 QUANTITIES = ("m_k", "m_v", "q_k", "q_v", "order_risk", "train_mse")
-"""What is always compared; with test samples ``test_risk``, measured on fresh data, is too."""
-
+"""What is always compared; with test samples also ``test_risk``, measured on fresh data."""
 
 # both tasks, three activations, lengths 2 to 4 and a random one, with and without noise, on the
 # side of the ridges where replica symmetry holds
@@ -55,10 +56,10 @@ STANDARD = (
 class Comparison(Result):
     """Theory beside simulation, at one dimension.
 
-    There are two test risks of a trained predictor. ``test_risk`` is measured on fresh data;
-    ``order_risk`` is computed from the trained order parameters: exact, for normalised teachers,
-    but for cross overlaps of order ``1/√D``, and without the noise of a test sample. The theory has
-    one test risk, with which both are compared.
+    A trained predictor has two test risks. ``test_risk`` is measured on fresh data. ``order_risk``
+    is computed from the trained order parameters, without the noise of a test sample; for
+    normalised teachers it is exact up to cross overlaps of order ``1/√D``. Both are compared with
+    the one test risk of the theory.
 
     Attributes
     ----------
@@ -74,6 +75,11 @@ class Comparison(Result):
     simulation: ErmSimulation
     order_risk: Estimate
     gaps: dict[str, Estimate]
+
+    @property
+    def dim(self) -> int:
+        """Dimension of the simulation."""
+        return self.simulation.dim
 
     @property
     def p_values(self) -> dict[str, float]:
@@ -98,44 +104,41 @@ class Comparison(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """Return what each gap says and both results, JSON-ready."""
-        ends = {name: plain(interval(gap)) for name, gap in self.gaps.items()}
-        return {
-            "status": str(self.status),
-            "gaps": {name: plain(gap.value) for name, gap in self.gaps.items()},
-            "gap_errors": {name: plain(gap.error) for name, gap in self.gaps.items()},
-            "freedom": {name: plain(gap.freedom) for name, gap in self.gaps.items()},
-            "gap_intervals": ends,
-            "p_values": plain(self.p_values),
-            "family_p": plain(self.family_p),
-            "z": plain(self.z),
-            "worst": plain(self.worst),
-            "order_risk": plain(self.order_risk.value),
-            "order_risk_error": plain(self.order_risk.error),
-            "theory": self.theory.to_dict(),
-            "simulation": self.simulation.to_dict(),
+        values = {
+            "status": self.status,
+            "gaps": {name: gap.value for name, gap in self.gaps.items()},
+            "gap_errors": {name: gap.error for name, gap in self.gaps.items()},
+            "freedom": {name: gap.freedom for name, gap in self.gaps.items()},
+            "gap_intervals": {name: interval(gap) for name, gap in self.gaps.items()},
+            "p_values": self.p_values,
+            "family_p": self.family_p,
+            "z": self.z,
+            "worst": self.worst,
+            "order_risk": self.order_risk.value,
+            "order_risk_error": self.order_risk.error,
+            "theory": self.theory,
+            "simulation": self.simulation,
         }
+        return {name: plain(value) for name, value in values.items()}
 
-    def to_frame(self) -> pd.DataFrame:
+    def to_frame(self) -> DataFrame:
         """Return one row for each quantity."""
         import pandas as pd
 
         rows = []
         for name, gap in self.gaps.items():
-            ours, exact = self.sides(name)
+            simulated, exact = self.sides(name)
             row = {"quantity": name, "theory": exact.value, "theory_error": exact.error}
-            row |= {"simulation": ours.value, "simulation_error": ours.error}
-            row |= {"gap": gap.value, "gap_error": gap.error, "freedom": gap.freedom}
-            row |= {"p_value": p_value(gap), "z": normal_score(gap)}
-            rows.append(row | {"dim": self.simulation.dim, "seeds": self.simulation.seeds})
-        return pd.DataFrame(rows)
+            row |= {"simulation": simulated.value, "simulation_error": simulated.error}
+            rows.append(row | gap_columns(gap))
+        return pd.DataFrame(rows).assign(dim=self.dim, seeds=self.simulation.seeds)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw simulation minus theory of each quantity, relative to the theory, with errors."""
         axes, frame = axes_of(ax), self.to_frame()
         scale = frame["theory"].abs()
-        gap = (frame["simulation"] - frame["theory"]) / scale
-        error = np.hypot(frame["simulation_error"], frame["theory_error"]) / scale
-        axes.errorbar(frame["quantity"], gap, yerr=error, fmt="o", color="black", capsize=3)
+        gap, error = frame["gap"] / scale, frame["gap_error"] / scale
+        axes.errorbar(frame["quantity"], gap, yerr=error, fmt="ko", capsize=3)
         axes.axhline(0.0, color="0.6", linewidth=0.8)
         axes.set(ylabel="simulation over theory, minus 1")
         return axes
@@ -154,33 +157,36 @@ def compare_erm(
     ridge_v: float,
     dim: int,
     seeds: int = 16,
-    seed: int = 0,
     test_samples: int = 0,
     theory: ErmTheory | None = None,
     **options: Any,
 ) -> Comparison:
     """Train at given ridges on ``seeds`` datasets and compare with the theory.
 
-    ``theory`` may be given if it is known; ``options`` go to `simulate_erm`. With two seeds or
-    more every gap has a p-value; with few seeds only large differences can be seen.
+    A known ``theory`` is not solved again; ``options`` go to `simulate_erm`. With two seeds or
+    more every gap has a p-value; few seeds show only large differences.
 
     >>> from slrlab import SpikedSLR
     >>> from slrlab.experiments.comparison import compare_erm
-    >>> found = compare_erm(SpikedSLR(2.0, 2), "linear", alpha=4.0, ridge_k=1.0, ridge_v=1.0,
-    ...     dim=100, seeds=8)
-    >>> found.family_p > 0.001
+    >>> comparison = compare_erm(SpikedSLR(2.0, 2), "linear", alpha=4.0, ridge_k=1.0,
+    ...     ridge_v=1.0, dim=100, seeds=8)
+    >>> comparison.family_p > 0.001
     True
     """
     ridges: dict[str, Any] = {"ridge_k": ridge_k, "ridge_v": ridge_v}
-    size: dict[str, Any] = {"dim": dim, "seeds": seeds, "seed": seed, "test_samples": test_samples}
-    found = simulate_erm(task, activation, alpha=alpha, **ridges, **size, **options)
+    options |= {"dim": dim, "seeds": seeds, "test_samples": test_samples}
+    simulation = simulate_erm(task, activation, alpha=alpha, **ridges, **options)
     # N is a whole number: the theory is solved at the ratio that the data have
-    exact = theory or erm_theory(task, activation, alpha=found.setting.alpha, **ridges)
-    risk = order_risk(found)
+    theory = theory or erm_theory(task, activation, alpha=simulation.setting.alpha, **ridges)
+    risk = order_risk(simulation)
     names = QUANTITIES if test_samples == 0 else (*QUANTITIES, "test_risk")
-    gaps = {name: difference(*_sides(exact, found, risk, name)) for name in names}
-    status = Status.worst((found.status, exact.status))
-    return Comparison(status=status, theory=exact, simulation=found, order_risk=risk, gaps=gaps)
+    return Comparison(
+        status=Status.worst((simulation.status, theory.status)),
+        theory=theory,
+        simulation=simulation,
+        order_risk=risk,
+        gaps={name: difference(*_sides(theory, simulation, risk, name)) for name in names},
+    )
 
 
 def order_risk(simulation: ErmSimulation) -> Estimate:

@@ -1,37 +1,27 @@
 r"""Theory beside simulation as ``D → ∞``: the drift ``O(1/D)`` estimated from several dimensions.
 
-What is simulated at a finite ``D`` differs from the theory by ``b/D`` even if the theory is right.
-The difference is fitted as ``a + b/D``; ``a`` is what is to be compared with 0.
+A simulation at finite ``D`` differs from the theory by about ``b/D`` even if the theory is right.
+The difference is fitted as ``a + b/D``, and ``a`` is compared with 0.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 from slrlab import _checks
 from slrlab._plot import axes_of, draw_quantities
 from slrlab._result import Estimate, Result, Status, plain
-from slrlab._types import Report
+from slrlab._types import Axes, DataFrame, Report
 from slrlab.experiments.amp import COMPARED, AmpComparison, compare_amp
 from slrlab.experiments.comparison import Comparison, compare_erm
-from slrlab.experiments.student import (
-    Limit,
-    difference,
-    family_p,
-    interval,
-    limit,
-    normal_score,
-    p_value,
-)
+from slrlab.experiments.student import Limit, difference, family_p, limit, p_value
 from slrlab.model.activations import Activation
 from slrlab.model.tasks import Task
 from slrlab.simulation.training.erm import samples_of
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
+from slrlab.theory.erm import ErmTheory
 
 
 @dataclass(frozen=True)
@@ -51,10 +41,9 @@ class ErmExtrapolation(Result):
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw simulation minus theory as ``D → ∞`` for each quantity, with its error."""
-        axes, names = axes_of(ax), list(self.limits)
-        limits = [self.limits[name].value for name in names]
-        errors = [limit.error for limit in limits]
-        axes.errorbar(names, [limit.value for limit in limits], yerr=errors, fmt="ko", capsize=3)
+        axes, gaps = axes_of(ax), [fit.value for fit in self.limits.values()]
+        values, errors = [gap.value for gap in gaps], [gap.error for gap in gaps]
+        axes.errorbar(list(self.limits), values, yerr=errors, fmt="ko", capsize=3)
         axes.axhline(0.0, color="0.6", linewidth=0.8)
         axes.set(xlabel="quantity", ylabel="simulation minus theory, $D \\to \\infty$")
         return axes
@@ -62,7 +51,7 @@ class ErmExtrapolation(Result):
     @property
     def p_values(self) -> dict[str, float]:
         """For each quantity the p-value of ``a = 0``: that the theory holds as ``D → ∞``."""
-        return {name: p_value(found.value) for name, found in self.limits.items()}
+        return {name: p_value(fit.value) for name, fit in self.limits.items()}
 
     @property
     def family_p(self) -> float:
@@ -71,41 +60,22 @@ class ErmExtrapolation(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the limits and every comparison, JSON-ready."""
-        return {
-            "status": str(self.status),
-            "dims": [found.simulation.dim for found in self.comparisons],
-            "limits": {name: limit_dict(found) for name, found in self.limits.items()},
-            "limit_family_p": plain(self.family_p),
-            "comparisons": [found.to_dict() for found in self.comparisons],
-        }
+        return _to_dict(self)
 
-    def to_frame(self) -> pd.DataFrame:
+    def to_frame(self) -> DataFrame:
         """Return one row for each dimension and quantity, and one for each limit (``dim`` inf)."""
         import pandas as pd
 
-        rows = []
-        for name, found in self.limits.items():
-            gap = found.value
-            row = {"quantity": name, "gap": gap.value, "gap_error": gap.error}
-            row |= {"freedom": gap.freedom, "p_value": p_value(gap), "z": normal_score(gap)}
-            rows.append(row | {"drift": found.drift.value, "drift_error": found.drift.error})
+        rows = [{"quantity": name, **fit.columns} for name, fit in self.limits.items()]
         last = pd.DataFrame(rows).assign(dim=float("inf"))
         return pd.concat([*(c.to_frame() for c in self.comparisons), last], ignore_index=True)
 
 
 @dataclass(frozen=True)
 class AmpExtrapolation(Result):
-    """Message passing beside its state evolution at several dimensions and in their limit.
+    """Message passing beside its state evolution, as `ErmExtrapolation` for each iteration.
 
-    Attributes
-    ----------
-    comparisons
-        One for each dimension, the smallest first; each has its own data.
-    iteration
-        1, 2, …, as far as the runs at all dimensions got.
-    limits
-        For ``q_k``, ``q_v`` and ``risk`` the fit ``a + b/D`` to simulation minus theory, one for
-        each iteration.
+    ``iteration`` is 1, 2, …, as far as the runs at all dimensions got.
     """
 
     comparisons: tuple[AmpComparison, ...]
@@ -114,49 +84,32 @@ class AmpExtrapolation(Result):
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw simulation minus theory as ``D → ∞`` against the iteration, with errors."""
-        axes = axes_of(ax)
-        gaps = {name: [found.value.value for found in path] for name, path in self.limits.items()}
-        errors = {name: [found.value.error for found in path] for name, path in self.limits.items()}
-        draw_quantities(axes, self.iteration, gaps, errors, points=True)
+        gaps = {name: [fit.value.value for fit in path] for name, path in self.limits.items()}
+        errors = {name: [fit.value.error for fit in path] for name, path in self.limits.items()}
+        axes = draw_quantities(ax, self.iteration, gaps, errors, points=True)
         axes.axhline(0.0, color="0.6", linewidth=0.8)
         axes.set(xlabel="iteration", ylabel="simulation minus theory, $D \\to \\infty$")
-        axes.legend()
         return axes
 
     @property
     def family_p(self) -> dict[str, float]:
-        """For each of the three the smallest p-value of ``a = 0`` times the iterations."""
+        """For each quantity the smallest p-value of ``a = 0`` times the number of iterations."""
         return {
-            name: family_p(p_value(found.value) for found in path)
-            for name, path in self.limits.items()
+            name: family_p(p_value(fit.value) for fit in path) for name, path in self.limits.items()
         }
 
     def to_dict(self) -> dict[str, Any]:
         """Return the limits and every comparison, JSON-ready."""
-        return {
-            "status": str(self.status),
-            "dims": [found.dim for found in self.comparisons],
-            "limits": {
-                name: [limit_dict(found) for found in path] for name, path in self.limits.items()
-            },
-            "limit_family_p": plain(self.family_p),
-            "comparisons": [found.to_dict() for found in self.comparisons],
-        }
+        return _to_dict(self)
 
 
-def limit_dict(found: Limit) -> dict[str, Any]:
-    """Return a limit of simulation minus theory as JSON-ready values."""
-    gap, drift = found.value, found.drift
+def _to_dict(extrapolation: ErmExtrapolation | AmpExtrapolation) -> dict[str, Any]:
     values = {
-        "gap": gap.value,
-        "gap_error": gap.error,
-        "freedom": gap.freedom,
-        "gap_interval": interval(gap),
-        "p_value": p_value(gap),
-        "z": normal_score(gap),
-        "drift": drift.value,
-        "drift_error": drift.error,
-        "drift_p_value": p_value(drift),
+        "status": extrapolation.status,
+        "dims": [comparison.dim for comparison in extrapolation.comparisons],
+        "limits": extrapolation.limits,
+        "limit_family_p": extrapolation.family_p,
+        "comparisons": extrapolation.comparisons,
     }
     return {name: plain(value) for name, value in values.items()}
 
@@ -174,8 +127,8 @@ def extrapolate_erm(
 ) -> ErmExtrapolation:
     r"""Compare training with the theory at several dimensions, and as ``D → ∞``.
 
-    ``given`` are the other arguments of `slrlab.experiments.comparison.compare_erm`. Each dimension
-    takes ``seeds`` seeds of its own. The weights of the fit are those of
+    ``given`` are the other arguments of `slrlab.experiments.comparison.compare_erm` but ``theory``.
+    Each dimension takes ``seeds`` seeds of its own. The weights of the fit are those of
     `slrlab.experiments.student.limit`.
 
     Raises
@@ -188,23 +141,24 @@ def extrapolate_erm(
     >>> from slrlab import SpikedSLR
     >>> from slrlab.experiments.dimensions import extrapolate_erm
     >>> given = {"alpha": 4.0, "ridge_k": 1.0, "ridge_v": 1.0}
-    >>> found = extrapolate_erm(SpikedSLR(2.0, 2), "linear", dims=(50, 100), seeds=8, **given)
-    >>> found.family_p > 0.001
+    >>> limits = extrapolate_erm(SpikedSLR(2.0, 2), "linear", dims=(50, 100), seeds=8, **given)
+    >>> limits.family_p > 0.001
     True
     """
-    sizes, first = _sizes(dims, seeds), _checks.integer(seed, "seed", low=0)
-    found: list[Comparison] = []
-    for at, dim in enumerate(sizes):
-        # the same N/D has the same theory: it is solved once
-        ratio = samples_of(alpha, dim) / dim
-        known = [old.theory for old in found if old.simulation.setting.alpha == ratio]
-        here = {"alpha": alpha, "dim": dim, "seeds": seeds, "seed": first + at * seeds, **given}
-        here |= {"theory": known[0] if known else None}
-        part = _part(report, at, len(sizes), dim)
-        found.append(compare_erm(task, activation, report=part, **here))
-    limits = {name: gap_limit([one.sides(name) for one in found], sizes) for name in found[0].gaps}
-    status = Status.worst(one.status for one in found)
-    return ErmExtrapolation(status=status, comparisons=tuple(found), limits=limits)
+    comparisons: list[Comparison] = []
+    theories: dict[float, ErmTheory] = {}  # the same N/D has the same theory: it is solved once
+    for size in _sizes(dims, seeds, seed, report):
+        ratio = samples_of(alpha, size["dim"]) / size["dim"]
+        size |= {"alpha": alpha, "theory": theories.get(ratio)}
+        comparisons.append(compare_erm(task, activation, **size, **given))
+        theories[ratio] = comparisons[-1].theory
+    dims = [one.dim for one in comparisons]
+    limits = {
+        name: gap_limit([one.sides(name) for one in comparisons], dims)
+        for name in comparisons[0].gaps
+    }
+    status = Status.worst(one.status for one in comparisons)
+    return ErmExtrapolation(status=status, comparisons=tuple(comparisons), limits=limits)
 
 
 def extrapolate_amp(
@@ -225,19 +179,18 @@ def extrapolate_amp(
     TypeError, ValueError
         As `slrlab.compare_amp`, and if there are fewer than two different dimensions or two seeds.
     """
-    sizes, first = _sizes(dims, seeds), _checks.integer(seed, "seed", low=0)
-    found = []
-    for at, dim in enumerate(sizes):
-        here = {"dim": dim, "seeds": seeds, "seed": first + at * seeds, **given}
-        found.append(compare_amp(task, report=_part(report, at, len(sizes), dim), **here))
-    reached = min((one.iteration for one in found), key=len)
+    sizes = _sizes(dims, seeds, seed, report)
+    comparisons = tuple(compare_amp(task, **size, **given) for size in sizes)
+    dims = [one.dim for one in comparisons]
     limits = {}
     for name in COMPARED:
-        sides = [one.sides(name) for one in found]
-        limits[name] = tuple(gap_limit(pairs, sizes) for pairs in zip(*sides, strict=False))
-    status = Status.worst(one.status for one in found)
+        sides = [one.sides(name) for one in comparisons]
+        limits[name] = tuple(gap_limit(pairs, dims) for pairs in zip(*sides, strict=False))
     return AmpExtrapolation(
-        status=status, comparisons=tuple(found), iteration=reached, limits=limits
+        status=Status.worst(one.status for one in comparisons),
+        comparisons=comparisons,
+        iteration=min((one.iteration for one in comparisons), key=len),
+        limits=limits,
     )
 
 
@@ -247,26 +200,30 @@ def gap_limit(pairs: Sequence[tuple[Estimate, Estimate]], dims: Sequence[int]) -
     The theories of all dimensions share one sample, so their error is common to all gaps: it is
     part of the limit and not of the drift.
     """
-    gaps = [Estimate(ours.value - exact.value, ours.error, ours.freedom) for ours, exact in pairs]
-    found, (_, exact) = limit(gaps, dims), pairs[-1]
+    gaps = [Estimate(mean.value - exact.value, mean.error, mean.freedom) for mean, exact in pairs]
+    fit, (_, exact) = limit(gaps, dims), pairs[-1]
     common = Estimate(0.0, exact.error, exact.freedom)
-    return Limit(difference(found.value, common), found.drift)
+    return Limit(difference(fit.value, common), fit.drift)
 
 
-def _sizes(dims: Sequence[int], seeds: int) -> list[int]:
+def _sizes(
+    dims: Sequence[int], seeds: int, seed: int, report: Report | None
+) -> list[dict[str, Any]]:
+    """Return the arguments at each dimension, the smallest first: each has its own seeds."""
     sizes = sorted({_checks.integer(dim, "dims", low=2) for dim in dims})
     if len(sizes) < 2:
         raise ValueError(f"dims must be at least two different dimensions, got {list(dims)}")
     _checks.integer(seeds, "seeds", low=2)
-    return sizes
+    first = _checks.integer(seed, "seed", low=0)
+    return [
+        {"dim": dim, "seeds": seeds, "seed": first + index * seeds}
+        | {"report": report and partial(_report_part, report, index, len(sizes), dim)}
+        for index, dim in enumerate(sizes)
+    ]
 
 
-def _part(report: Report | None, at: int, count: int, dim: int) -> Report | None:
-    """Return the report of one of several equal parts, as a share of the whole."""
-    if report is None:
-        return None
-
-    def share(done: int, total: int, label: str) -> None:
-        report(at * total + done, count * total, f"D {dim}, {label}")
-
-    return share
+def _report_part(
+    report: Report, index: int, count: int, dim: int, done: int, total: int, label: str
+) -> None:
+    """Report the progress of one of several equal parts as a share of the whole."""
+    report(index * total + done, count * total, f"D {dim}, {label}")

@@ -1,8 +1,8 @@
 """Values of calls as data: JSON text that comes back exactly as it was and never runs code.
 
-Text from a file that somebody else made is only ever read as numbers, texts, lists, tuples,
-dictionaries, arrays, tables and the classes that this package named by `storable`. This module must
-not know what is computed.
+Text from a file of unknown origin is read only as numbers, texts, lists, tuples, dictionaries,
+arrays, tables and the classes that this package names by `storable`. This module must not know what
+is computed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def encode(value: Any) -> str:
     Raises
     ------
     TypeError
-        If there is something in it that is not to be written as data.
+        If a part of it cannot be written as data.
     """
     return json.dumps(_written(value), allow_nan=False, separators=(",", ":"))
 
@@ -48,7 +48,7 @@ def decode(text: str) -> Any:
     Raises
     ------
     ValueError
-        If the text is anything else.
+        If `encode` did not write the text.
     """
     try:
         return _read(json.loads(text))

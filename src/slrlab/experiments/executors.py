@@ -1,8 +1,8 @@
 """Where calls run: in this process or in worker processes.
 
-An executor takes calls, up to its number of slots, and hands back how each of them ended. What
-follows from that (order, memory, retries, results on disk) is decided in
-`slrlab.experiments.runner`. This module must not know what is computed.
+An executor takes calls, up to its number of slots, and returns how each of them ended. Order,
+memory, retries and results on disk are the work of `slrlab.experiments.runner`. This module must
+not know what is computed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import get_context, parent_process
+from multiprocessing import get_context, parent_process, resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any, Protocol
 
@@ -34,7 +34,7 @@ _ALONE = (
 class Outcome:
     """How a call ended: with a value, with an error, or with the death of its worker (`lost`).
 
-    A call that another process has finished meanwhile ends ``elsewhere``.
+    ``elsewhere`` marks a call that another process has finished.
     """
 
     key: str
@@ -95,7 +95,7 @@ def attempt(function: Callable[..., Any], given: tuple[Any, ...]) -> tuple[Any, 
 
 
 class InProcess:
-    """Runs each call in this process, when its outcome is asked for."""
+    """Runs each call in this process, when `finished` is called."""
 
     slots = 1
     own_memory = None
@@ -139,6 +139,7 @@ def _interrupts_blocked() -> Iterator[None]:
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
+    resource_tracker.ensure_running()  # its first start, within a process's start, would unblock
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 from slrlab._types import Report
 from slrlab.experiments.parallel import parallel_map
+from slrlab.model.activations import Activation
 from slrlab.model.tasks import Task, make_task
 from slrlab.theory.erm import ErmTheory, optimal_ridge
 from slrlab.theory.population.minimal import minimal_risk
@@ -38,41 +40,49 @@ def best_trained(
 ) -> list[dict[str, Any]]:
     """Return the theory of training at the best ridge: the rows of each curve at its ``alpha``."""
     items = [(*curve, tolerance) for curve in curves]
-    found = parallel_map(_curve_rows, items, label=label, report=report)
-    return [row for rows in found for row in rows]
+    return list(chain(*parallel_map(_curve_rows, items, label=label, report=report)))
+
+
+def trained_curve(
+    task: Task, activation: Activation | str, alphas: Iterable[float], tolerance: float = TOLERANCE
+) -> list[ErmTheory]:
+    """Return trained attention at the best ridge for each ``alpha``, each continued from the last.
+
+    ``alpha`` decreases, as the theory is simplest with many samples. At an infinite signal it
+    increases: there the best keys grow with ``alpha`` without bound, so no optimum can be continued
+    from a large ``alpha``.
+    """
+    curve: list[ErmTheory] = []
+    last: ErmTheory | None = None
+    for alpha in sorted(alphas, reverse=math.isfinite(task.signal)):
+        best = optimal_ridge(task, activation, alpha=alpha, tolerance=tolerance, start=last)
+        if last is not None and not best.status.usable:
+            best = optimal_ridge(task, activation, alpha=alpha, tolerance=tolerance)
+        last = best if best.status.usable else last
+        curve.append(best)
+    return curve
 
 
 def _curve_rows(item: tuple[Curve, tuple[float, ...], float]) -> list[dict[str, Any]]:
-    """Return the rows of one curve, each optimum continued from the last.
-
-    From many samples to few, as the theory is simplest with many; but at an infinite signal the
-    best keys grow with ``alpha`` without bound, and nothing is to be continued from there.
-    """
+    """Return the rows of one curve."""
     (name, signal, activation), alphas, tolerance = item
     task = curve_task(name, signal)
     limit = minimal_risk(task, activation).risk
-    rows: list[dict[str, Any]] = []
-    near: ErmTheory | None = None
-    for alpha in sorted(alphas, reverse=math.isfinite(signal)):
-        best = optimal_ridge(task, activation, alpha=alpha, tolerance=tolerance, start=near)
-        if near is not None and not best.status.usable:
-            best = optimal_ridge(task, activation, alpha=alpha, tolerance=tolerance)
-        near = best if best.status.usable else near
-        rows.append(
-            {
-                "task": name,
-                "signal": signal,
-                "curve": activation,
-                "alpha": alpha,
-                "risk": best.test_risk,
-                "error": best.test_risk_error,
-                "risk_low": best.test_risk_low,
-                "risk_high": best.test_risk_high,
-                "population_risk": limit,
-                "status": str(best.status),
-                "tolerance": tolerance,
-            }
-            | best.setting.training
-            | {key: getattr(best, key) for key in _KEPT}
-        )
-    return rows
+    return [
+        {
+            "task": name,
+            "signal": signal,
+            "curve": activation,
+            "alpha": best.setting.alpha,
+            "risk": best.test_risk,
+            "error": best.test_risk_error,
+            "risk_low": best.test_risk_low,
+            "risk_high": best.test_risk_high,
+            "population_risk": limit,
+            "status": str(best.status),
+            "tolerance": tolerance,
+        }
+        | best.setting.training
+        | {key: getattr(best, key) for key in _KEPT}
+        for best in trained_curve(task, activation, alphas, tolerance)
+    ]

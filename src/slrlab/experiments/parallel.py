@@ -38,9 +38,9 @@ def parallel_map(
     ``report(done, total, label)`` is called as results arrive. ``workers`` is the number of cores,
     or what the environment variable ``SLRLAB_WORKERS`` says, but no more than the memory allows if
     an item takes up to ``size`` bytes. With one worker, or one item, everything runs in this
-    process. Inside `remember` what was computed before is not computed again. After an error in
-    one item no other is started; those under way are finished and kept before it is raised. The
-    death of a worker is no error.
+    process. Inside `remember` no item is computed twice. After an error in one item no other is
+    started; those under way are finished and kept before it is raised. A call whose worker died is
+    started once more.
     """
     tell = report or (lambda done, total, text: None)
     store, shared = _kept.get(), _shared.get()
@@ -52,19 +52,19 @@ def parallel_map(
         keys = [str(index) for index in range(len(items))]
     else:
         keys = [_key(function, item) for item in items]
-    wanted = dict(zip(keys, items, strict=True))
-    values = {key: store.value(key) for key in store.done(wanted)} if store is not None else {}
+    by_key = dict(zip(keys, items, strict=True))
+    values = {key: store.value(key) for key in store.done(by_key)} if store is not None else {}
     calls = [
         Call(
             *(key, function, (item,), int(size), _rank.get()),
             row=None if store is None else partial(_row, function, item),
         )
-        for key, item in wanted.items()
+        for key, item in by_key.items()
         if key not in values
     ]
     errors: list[BaseException] = []
 
-    def heard(ended: list[Outcome]) -> None:
+    def receive(ended: list[Outcome]) -> None:
         for outcome in ended:
             if outcome.error is not None:
                 errors.append(outcome.error)
@@ -73,16 +73,16 @@ def parallel_map(
             else:
                 values[outcome.key] = outcome.value
         if ended:
-            tell(len(values), len(wanted), label)
+            tell(len(values), len(by_key), label)
 
-    tell(len(values), len(wanted), label)
+    tell(len(values), len(by_key), label)
     if shared is not None:
-        shared.run(calls, heard, until_error=True)
+        shared.run(calls, receive, until_error=True)
     elif calls:
         fitting = max(1, int(allowed_memory() / size)) if size else len(calls)
         executor = open_executor(min(fitting, len(calls)), workers)
         with _runner(executor, store) as runner:
-            runner.run(calls, heard, until_error=True)
+            runner.run(calls, receive, until_error=True)
     if errors:
         raise errors[0]
     return [values[key] for key in keys]
@@ -90,12 +90,21 @@ def parallel_map(
 
 @contextmanager
 def _runner(executor: Executor, store: Store | None) -> Iterator[Runner]:
-    """Run calls on an executor; without a file, the store in memory knows what is under way."""
+    """Run calls on an executor; without a store, one in memory records what is under way."""
     with (
         nullcontext(store) if store is not None else Store(IN_MEMORY) as base,
         Runner(executor, base) as runner,
     ):
         yield runner
+
+
+@contextmanager
+def _set(variable: ContextVar[Value | None], value: Value) -> Iterator[None]:
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)
 
 
 @contextmanager
@@ -109,12 +118,8 @@ def shared_workers() -> Iterator[None]:
     if count == 1:
         yield
         return
-    with _runner(Processes(count), _kept.get()) as runner:
-        token = _shared.set(runner)
-        try:
-            yield
-        finally:
-            _shared.reset(token)
+    with _runner(Processes(count), _kept.get()) as runner, _set(_shared, runner):
+        yield
 
 
 def set_rank(rank: int) -> None:
@@ -124,7 +129,7 @@ def set_rank(rank: int) -> None:
 
 @contextmanager
 def remember(path: Path) -> Iterator[Store]:
-    """Look calls up in a store, and keep them there the moment they end, in a ``with`` block.
+    """Look calls up in a store, and keep each there when it ends, inside a ``with`` block.
 
     A call is known by its function, its argument and the source of the package: changed code
     computes again.
@@ -134,12 +139,8 @@ def remember(path: Path) -> Iterator[Store]:
     StoreError
         If the file is no store of this version, is damaged or cannot be written.
     """
-    with Store(path) as store:
-        token = _kept.set(store)
-        try:
-            yield store
-        finally:
-            _kept.reset(token)
+    with Store(path) as store, _set(_kept, store):
+        yield store
 
 
 def _key(function: Callable[..., Any], item: Any) -> str:

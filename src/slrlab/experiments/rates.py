@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 from slrlab._result import Status
 from slrlab._types import Report
 from slrlab.experiments.encoding import storable
@@ -19,8 +21,7 @@ def rate_fits(report: Report | None = None) -> list[RateFit]:
     """Fit the risks of linear attention, softmax and the best elementwise activation."""
     items = [("linear", law) for law in LAWS]
     items += [(name, str(length)) for name in ("softmax", "elementwise") for length in LENGTHS]
-    found = parallel_map(_fits, items, label="rates", report=report)
-    return [fit for fits in found for fit in fits]
+    return list(chain(*parallel_map(_fits, items, label="rates", report=report)))
 
 
 def _fits(item: Item) -> list[RateFit]:

@@ -1,9 +1,9 @@
-"""Runs calls on an executor and keeps what they return in a store: the one loop for all of them.
+"""Runs calls on an executor and keeps what they return in a store: one loop for all calls.
 
 Calls start in the order of their ranks, when a slot is free and their memory fits beside what is
-under way. A call whose worker died is started once more. Each result is committed the moment it
-is there; a call that another process computes on the same store is waited for. Several threads
-may use one runner. This module must not know what is computed.
+under way. A call whose worker died is started once more. Each result is committed when it arrives;
+if another process computes a call on the same store, the runner waits for it. Several threads may
+use one runner. This module must not know what is computed.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Call:
     inboxes: list[SimpleQueue[Outcome]] = field(default_factory=list)
 
     def tell(self, outcome: Outcome) -> None:
-        """Send the outcome to all who wait for it."""
+        """Send the outcome to every thread that waits for it."""
         for inbox in self.inboxes:
             inbox.put(outcome)
 
@@ -59,7 +59,7 @@ class Call:
 class Runner:
     """An executor and a store, and the calls that wait or run.
 
-    A call that is asked for again while it waits or runs is computed once.
+    A call that is given twice while it waits or runs is computed once.
     """
 
     def __init__(self, executor: Executor, store: Store) -> None:
@@ -93,11 +93,11 @@ class Runner:
     def run(
         self,
         calls: Sequence[Call],
-        heard: Callable[[list[Outcome]], None],
+        receive: Callable[[list[Outcome]], None],
         *,
         until_error: bool = False,
     ) -> None:
-        """Run calls; ``heard`` is called from this thread with what has ended, again and again.
+        """Run calls; ``receive`` is called again and again in this thread with what has ended.
 
         With ``until_error`` no call is started after an error; those under way are finished.
 
@@ -118,7 +118,7 @@ class Runner:
                 waiting.difference_update(outcome.key for outcome in ended)
                 if until_error and any(outcome.error is not None for outcome in ended):
                     waiting -= self._drop(inbox)
-                heard(ended)
+                receive(ended)
         finally:
             self._drop(inbox)
 
@@ -141,7 +141,7 @@ class Runner:
         return dropped
 
     def _next(self, inbox: SimpleQueue[Outcome]) -> list[Outcome]:
-        """Return what has arrived; the thread whose turn it is drives the executor for all."""
+        """Return what has arrived; one thread at a time runs the executor for all."""
         if inbox.empty() and self._turn.acquire(timeout=_SOON):
             try:
                 if inbox.empty():
@@ -207,24 +207,23 @@ class Runner:
         return self._room
 
     def _end(self, outcome: Outcome) -> None:
-        """Keep the outcome of a call and tell those who wait for it; start a lost one again."""
+        """Keep the outcome of a call and report it; start a lost call again."""
         call = self._running.pop(outcome.key)
         if outcome.lost:
             if not self._record_death(call):
                 self._write(self.store.release, call.key)
                 self._waiting = {call.key: call} | self._waiting
                 return
-            outcome = Outcome(
-                call.key, error=ClusterError("its worker process died again and again")
-            )
+            error = ClusterError("its worker process died again and again")
+            outcome = Outcome(call.key, error=error)
         else:
             self._deaths = None
         row: Row | None = None
         if outcome.error is None and call.row is not None:
             try:
                 row = call.row(outcome)
-            except TypeError as error:  # a value that cannot be kept
-                outcome = Outcome(call.key, error=error)
+            except TypeError as refused:  # a value that cannot be kept
+                outcome = Outcome(call.key, error=refused)
         if row is not None:
             self._write(self.store.put, row)
         else:

@@ -19,7 +19,7 @@ from slrlab.theory.landscape.table import tabulate
 from slrlab.theory.population.minimal import PopulationRisk, minimal_risk
 
 _ACCURACY = 1e-4  # of the table: risks to about 1e-5
-_STD = 1.5  # beyond the longest key of a small start, before it turns to k*
+_STD = 1.5  # of the table; keys of a small start stay shorter until they turn to k*
 INFINITY = "infinity"
 ENDS = ("matched", "mismatched", INFINITY, "other", "not converged")
 
@@ -51,12 +51,11 @@ def small_starts(
     low, high = min(-5.0 * size, float(k[:, 0].min())), best.m_k + 5.0 * size
     table = tabulate(task, activation, m=(low, high), std=_STD, tolerance=_ACCURACY)
     flows = flow_ensemble(table, k, v, time=time, tolerance=1e-7)
-    ends, orders = [], []
-    for index, status in enumerate(flows.statuses):
-        end, order = _end(task, activation, str(status), flows.k[index], flows.v[index])
-        ends.append(end)
-        orders.append(order)
-    return SmallStarts(best, flows, ends, orders)
+    ended = [
+        _end(task, activation, str(status), k, v)
+        for status, k, v in zip(flows.statuses, flows.k, flows.v, strict=True)
+    ]
+    return SmallStarts(best, flows, [end for end, _ in ended], [order for _, order in ended])
 
 
 def _end(
@@ -67,6 +66,6 @@ def _end(
         return str(kind_of(order)), order
     if status != "diverged":
         return "not converged", order
-    found = minimum_from(task, make_activation(activation), k, curvatures=False)
-    assert found is not None  # from keys something is always found
-    return INFINITY if found.at_infinity else str(found.kind), found.order
+    minimum = minimum_from(task, make_activation(activation), k, curvatures=False)
+    assert minimum is not None  # a descent from keys always ends at a minimum
+    return INFINITY if minimum.at_infinity else str(minimum.kind), minimum.order

@@ -1,9 +1,9 @@
-"""Finished calls on disk: one SQLite file, one row a call, nothing ever half written.
+"""Finished calls on disk: one SQLite file, one row for each call.
 
 A row is committed at once, in a write-ahead log, so that a killed process loses only what it was
-computing. A *lease* says that a live process is computing a call; processes that use one store
-share the work and the memory of their machine. Everything is kept as numbers and text: reading a
-file that somebody else made runs no code. The file opens with plain pandas:
+computing. A *lease* marks a call that a live process computes; processes that use one store share
+the work and the memory of their machine. The file holds numbers and text only: reading a file of
+unknown origin runs no code. It opens with plain pandas:
 ``pandas.read_sql("SELECT * FROM points", sqlite3.connect(path))``. This module must not know what
 is computed.
 """
@@ -27,15 +27,13 @@ from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from slrlab._errors import StoreError
 from slrlab._machine import process_birth
 from slrlab._result import plain
+from slrlab._types import DataFrame
 from slrlab.experiments.encoding import decode
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 VERSION = 3
 IN_MEMORY = ":memory:"
@@ -133,7 +131,7 @@ class Store:
         problem = self._base.execute("PRAGMA quick_check(1)").fetchone()[0]
         if problem != "ok":
             raise self._refused(f"it is damaged ({problem})")
-        for attempt in range(50):  # another process may be at the same point
+        for attempt in range(50):  # another process may be opening the file
             try:
                 self._base.execute("PRAGMA journal_mode=WAL")
                 break
@@ -148,7 +146,7 @@ class Store:
 
     @contextmanager
     def _guarded(self, what: str) -> Iterator[None]:
-        """Let one thread in, and turn errors of the database and the disk into one clear line."""
+        """Admit one thread, and turn errors of the database and the disk into a `StoreError`."""
         with self._lock:
             try:
                 yield
@@ -170,12 +168,12 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Give back all leases of this store and close the file."""
+        """End all leases of this store and close the file."""
         _OPEN.discard(self.owner)
         self._closed.set()
         if self._beats is not None:
             self._beats.join()
-        with suppress(sqlite3.Error):  # a lease that stays on a full disk is void
+        with suppress(sqlite3.Error):  # a full disk: the lease stays and expires
             self._base.execute("DELETE FROM leases WHERE owner = ?", (self.owner,))
         self._base.close()
         self.use_spare()
@@ -272,12 +270,12 @@ class Store:
         return taken, finished
 
     def release(self, key: str) -> None:
-        """Give a lease back without a result."""
+        """End a lease without a result."""
         with self._guarded("write"):
             self._base.execute("DELETE FROM leases WHERE key = ? AND owner = ?", (key, self.owner))
 
     def put(self, row: Row) -> None:
-        """Commit a finished call and end its lease, both or neither; a row that is there stays."""
+        """Commit a finished call and end its lease, both or neither; an existing row stays."""
         values = [
             json.dumps(plain(value), sort_keys=True) if isinstance(value, dict) else value
             for value in (getattr(row, name) for name in _COLUMNS)
@@ -294,7 +292,7 @@ class Store:
         with self._guarded("read"):
             return int(self._base.execute("SELECT count(*) FROM points").fetchone()[0])
 
-    def frame(self, where: dict[str, str] | None = None) -> pd.DataFrame:
+    def frame(self, where: dict[str, str] | None = None) -> DataFrame:
         """Return one row a call: settings as columns, then the results.
 
         ``where`` keeps rows whose column, as text, is the given one (numbers: equal in value).
@@ -326,7 +324,7 @@ class Store:
         """Show other machines, from a thread, that the leases are alive while calls run."""
         query = "UPDATE leases SET beat = ? WHERE owner = ?"
         while not self._closed.wait(_STALE / 6.0):
-            with suppress(StoreError), self._guarded("write"):  # the next beat makes up for it
+            with suppress(StoreError), self._guarded("write"):  # the next beat tries again
                 self._base.execute(query, (time.time(), self.owner))
 
 
@@ -338,7 +336,7 @@ def _equal(value: Any, text: str) -> bool:
 
 
 def _alive(owner: str, beat: float, now: float) -> bool:
-    """Return whether the process behind a lease runs: by its birth, or by its last beat."""
+    """Return whether the process of a lease runs, by its start time or by its last beat."""
     if owner in _OPEN:
         return True
     try:
@@ -346,5 +344,5 @@ def _alive(owner: str, beat: float, now: float) -> bool:
         if host != socket.gethostname() or birth == "unknown":
             return now - beat < _STALE
         return int(pid) != os.getpid() and process_birth(int(pid)) == birth
-    except (TypeError, ValueError):  # nothing that this package wrote
+    except (TypeError, ValueError):  # not written by this package
         return False

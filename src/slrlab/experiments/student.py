@@ -2,7 +2,7 @@ r"""Student's t: how far apart two numbers are if their errors come from few sam
 
 An error from ``n`` seeds has ``n − 1`` degrees of freedom, and a difference in such errors is no
 z-score: with four seeds a tenth of all differences exceeds 2.4 of them, not 1.6. Errors of several
-sources are combined after Welch and Satterthwaite. The module knows nothing about what is compared.
+sources are combined after Welch and Satterthwaite. This module must not know what is compared.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import special
 
-from slrlab._result import Estimate
+from slrlab._result import Estimate, plain
 
 LEVEL = 0.95
 """Coverage of the intervals that are printed and drawn."""
@@ -40,13 +41,13 @@ def combined(weights: Sequence[float], parts: Sequence[Estimate]) -> Estimate:
     return Estimate(value, math.sqrt(total), 1.0 / rest if rest > 0.0 else math.inf)
 
 
-def difference(ours: Estimate, theirs: Estimate) -> Estimate:
-    """Return ours minus theirs, with the error of both."""
-    return combined((1.0, -1.0), (ours, theirs))
+def difference(first: Estimate, second: Estimate) -> Estimate:
+    """Return the first minus the second, with the error of both."""
+    return combined((1.0, -1.0), (first, second))
 
 
 def p_value(gap: Estimate) -> float:
-    """Return how often chance alone makes a number that is 0 look this large, in either direction.
+    """Return the probability that chance alone makes a number that is 0 at least this large.
 
     >>> round(p_value(Estimate(4.5, 1.0, 3.0)), 3), round(p_value(Estimate(4.5, 1.0)), 7)
     (0.02, 6.8e-06)
@@ -65,22 +66,28 @@ def normal_score(gap: Estimate) -> float:
     return math.copysign(-float(special.ndtri(p_value(gap) / 2.0)), gap.value)
 
 
-def interval(gap: Estimate, level: float = LEVEL) -> tuple[float, float]:
-    """Return the interval that contains the true number with probability ``level``.
+def gap_columns(gap: Estimate) -> dict[str, float]:
+    """Return a difference and its test by their names in tables."""
+    numbers = {"gap": gap.value, "gap_error": gap.error, "freedom": gap.freedom}
+    return numbers | {"p_value": p_value(gap), "z": normal_score(gap)}
+
+
+def interval(gap: Estimate) -> tuple[float, float]:
+    """Return the interval that contains the true number with probability `LEVEL`.
 
     >>> low, high = interval(Estimate(0.0, 1.0, 3.0))
     >>> round(low, 2), round(high, 2)
     (-3.18, 3.18)
     """
-    half = half_width(gap, level)
+    half = half_width(gap)
     return gap.value - half, gap.value + half
 
 
-def half_width(gap: Estimate, level: float = LEVEL) -> float:
+def half_width(gap: Estimate) -> float:
     """Return half the length of the interval; infinite if the error is unknown."""
     if not math.isfinite(gap.error):
         return math.inf
-    return gap.error * float(special.stdtrit(gap.freedom, 0.5 + level / 2.0))
+    return gap.error * float(special.stdtrit(gap.freedom, 0.5 + LEVEL / 2.0))
 
 
 def family_p(values: Iterable[float]) -> float:
@@ -110,16 +117,27 @@ class Limit:
     value: Estimate
     drift: Estimate
 
+    @property
+    def columns(self) -> dict[str, float]:
+        """Both numbers and the test of ``a`` by their names in tables."""
+        fitted = {"drift": self.drift.value, "drift_error": self.drift.error}
+        return gap_columns(self.value) | fitted
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return both numbers and their tests as JSON-ready values."""
+        more = {"gap_interval": interval(self.value), "drift_p_value": p_value(self.drift)}
+        return dict(plain(self.columns | more))
+
 
 def limit(means: Sequence[Estimate], dims: Sequence[int]) -> Limit:
     r"""Fit ``a + b/D`` by least squares to the means at two or more dimensions.
 
     The weights are ``D·n`` for a mean of ``n`` seeds, because what concentrates has a variance of
     order ``1/D``. They do not depend on the data, so ``a`` and ``b`` are fixed combinations of the
-    means and their errors follow from the scatter over seeds, whether or not that variance is so.
+    means and their errors follow from the scatter over seeds, whatever that variance is.
 
-    >>> found = limit([Estimate(1.2, 0.01, 15), Estimate(1.1, 0.01, 15)], [100, 200])
-    >>> round(found.value.value, 3), round(found.drift.value, 3)
+    >>> fit = limit([Estimate(1.2, 0.01, 15), Estimate(1.1, 0.01, 15)], [100, 200])
+    >>> round(fit.value.value, 3), round(fit.drift.value, 3)
     (1.0, 20.0)
     """
     inverse = 1.0 / np.asarray(dims, dtype=float)

@@ -1,22 +1,19 @@
 """Figures, one module each: ``compute(profile, report)`` makes a table, ``draw(table)`` a picture.
 
-The picture is drawn from the table alone, so the CSV written beside it is all that it shows; it
-carries the settings it was made with. A module of the paper's tables has no ``draw``.
+The picture is drawn from the table alone, which is written beside it as CSV with the settings it
+was made with. A module of the paper's tables has no ``draw``.
 """
 
 from __future__ import annotations
 
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from slrlab import _checks
-from slrlab._types import Report
+from slrlab._types import DataFrame, Report
 from slrlab.experiments.parallel import remember
-from slrlab.figures.registry import PROFILES, figure_module, table_module
-
-if TYPE_CHECKING:
-    import pandas as pd
+from slrlab.figures.registry import PROFILES, depends_on_profile, figure_module, table_module
+from slrlab.figures.style import house_style
 
 
 def make_figure(
@@ -24,8 +21,8 @@ def make_figure(
 ) -> list[Path]:
     """Compute and draw a figure; return the CSV, PNG and PDF written into ``out``.
 
-    With the full profile finished points are kept in ``out``, where `reproduce_all` finds them
-    too: stopped and called again, it goes on with what is missing.
+    With the full profile finished points are kept in ``out``, and `reproduce_all` uses them too:
+    stopped and called again, it computes only the missing ones.
 
     Raises
     ------
@@ -70,41 +67,42 @@ def redraw_figure(name: str, table: Path, out: Path) -> list[Path]:
 
 def compute_figure(
     name: str, out: Path, *, profile: str = "quick", report: Report | None = None
-) -> pd.DataFrame:
+) -> DataFrame:
     """Compute the table of a figure and write it, with its settings, into ``out``."""
     module = figure_module(name)
     _checks.choice(profile, "profile", PROFILES)
     out.mkdir(parents=True, exist_ok=True)
-    frame: pd.DataFrame = module.compute(profile, report)
+    frame: DataFrame = module.compute(profile, report)
     frame = frame.assign(**_settings(name, profile))
     frame.to_csv(out / f"figure-{name}.csv", index=False)
     return frame
 
 
 def _settings(name: str, profile: str) -> dict[str, str | int | float]:
-    """Return what a table was made with: the sizes that its profile sets are columns too."""
+    """Return the columns that say how a table was made: name, profile, its sizes, version."""
     from slrlab import __version__
 
     columns: dict[str, str | int | float] = {"figure": name, "profile": profile}
     for key, value in vars(figure_module(name)).items():
-        by_profile = key.isupper() and isinstance(value, dict) and set(value) == set(PROFILES)
-        if by_profile and isinstance(value[profile], int | float):
+        if not key.isupper() or not depends_on_profile(value):
+            continue
+        if isinstance(value[profile], int | float):
             columns[f"profile_{key.lower()}"] = value[profile]
     return columns | {"version": __version__}
 
 
-def draw_figure(name: str, out: Path, frame: pd.DataFrame) -> list[Path]:
+def draw_figure(name: str, out: Path, frame: DataFrame) -> list[Path]:
     """Draw a figure from its table; return the CSV, PNG and PDF in ``out``."""
     import matplotlib as mpl
 
     paths = [out / f"figure-{name}.{kind}" for kind in ("csv", "png", "pdf")]
-    with mpl.rc_context({"backend": "agg"}):
+    with house_style(), mpl.rc_context({"backend": "agg"}):
         import matplotlib.pyplot as plt
 
         drawn = figure_module(name).draw(frame)
         drawn.savefig(paths[1])
-        drawn.set_layout_engine("none")  # the layout of one file serves both
-        drawn.savefig(paths[2], metadata={"CreationDate": None})  # same table, same bytes
+        drawn.set_layout_engine("none")  # both files have the same layout
+        drawn.savefig(paths[2], metadata={"CreationDate": None})  # the same bytes every time
         plt.close(drawn)
     return paths
 

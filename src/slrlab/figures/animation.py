@@ -1,10 +1,9 @@
-"""A film of flows over the risk: training falls into its minima.
+"""A film of gradient flows over the risk, from their starts to the minima where they end.
 
-The plane is that of ``m_kk`` and ``m_kv``, keys along ``k*`` and along ``v*``; contours show the
-risk of keys in that plane with the values that are best for them. Where values have not settled,
-or keys leave the plane, a flow is higher than the contour below it: the panel at the side shows
-its own risk. Nothing but matplotlib, and the Pillow
-that comes with it, is needed to write the file.
+The plane is that of ``m_kk`` and ``m_kv``; contours show the risk of keys in that plane with the
+values that are best for them (`slrlab.figures.risk_plane`). The risk of a flow itself is higher
+where its values have not converged or its keys leave the plane; the panel at the side shows it.
+Writing the file needs only matplotlib and Pillow, which comes with it.
 """
 
 from __future__ import annotations
@@ -17,26 +16,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slrlab import _checks
-from slrlab._result import Status
-from slrlab._types import FloatArray, Report
-from slrlab.figures.style import house_style
-from slrlab.theory.landscape.minima import Minimum
+from slrlab._types import Axes, Figure, FloatArray, Report
+from slrlab.figures.risk_plane import RiskPlane, risk_plane
+from slrlab.figures.style import house_style, in_symbols, new_figure
 from slrlab.theory.landscape.path import Flow
-from slrlab.theory.landscape.risk import SIZE, Landscape, make_landscape
+from slrlab.theory.landscape.risk import Landscape
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
     from PIL.Image import Image
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00")
 MARKERS = {"matched": "*", "mismatched": "X", "other": "P"}
-_MARGIN, _LEAST = 0.15, 0.6  # of the plane around the paths: share of their extent, least extent
-_MOST = 6.0  # |m| beyond which a path that runs away is cut
-_LEVELS = 17
-_FINE = 120  # points of the contours drawn
-_CEILING = 1.3  # highest risk shown, in units of that of the trivial predictor
+_LEVELS = 17  # of the contours
+_CEILING = 1.3  # highest risk shown, in units of the trivial risk
 _DPI = 90
 _STAY = 2500  # milliseconds of the last frame
 _SHADES = 96  # colours of the file: lines, dots and grey
@@ -95,13 +88,12 @@ def animate_flow(
     """
     target = Path(path)
     check_suffix(target)
-    paths = [flows] if isinstance(flows, Flow) else list(flows)
-    count, speed = _checks.integer(frames, "frames", low=2), _checks.integer(rate, "rate")
-    side = _checks.integer(points, "points", low=4)
-    if len({flow.setting for flow in paths}) != 1:
-        raise ValueError(f"flows must be one or more of a single setting, got {len(paths)} flows")
-    bias = _bias(paths)
-    plane = _Plane(paths, landscape or _landscape(paths[0], bias), bias, side, report)
+    flows = [flows] if isinstance(flows, Flow) else list(flows)
+    frames, rate = _checks.integer(frames, "frames", low=2), _checks.integer(rate, "rate")
+    points = _checks.integer(points, "points", low=4)
+    if len({flow.setting for flow in flows}) != 1:
+        raise ValueError(f"flows must be one or more of a single setting, got {len(flows)} flows")
+    plane = risk_plane(flows, landscape, points=points, report=report)
     target.parent.mkdir(parents=True, exist_ok=True)
     import matplotlib as mpl
 
@@ -109,20 +101,15 @@ def animate_flow(
         import matplotlib.pyplot as plt
 
         film = _Film(plane)
-        pictures = film.pictures(count, report)
+        first, *rest = film.pictures(frames, report)
         plt.close(film.figure)
-    pause = round(1000.0 / speed)
-    pictures[0].save(
-        target,
-        format="GIF",
-        save_all=True,
-        append_images=pictures[1:],
-        duration=[pause] * (count - 1) + [_STAY],
-        loop=0,
-    )
+    times = [round(1000.0 / rate)] * len(rest) + [_STAY]
+    options: dict[str, Any] = {"save_all": True, "append_images": rest, "loop": 0}
+    first.save(target, format="GIF", duration=times, **options)
     return target
 
 
+@house_style()
 def draw_moment(
     flows: Flow | Sequence[Flow],
     time: float = math.inf,
@@ -130,120 +117,34 @@ def draw_moment(
     points: int = 19,
     landscape: Landscape | None = None,
 ) -> Figure:
-    """Return one picture of the film: all that happened until a time."""
-    paths = [flows] if isinstance(flows, Flow) else list(flows)
-    bias = _bias(paths)
-    plane = _Plane(paths, landscape or _landscape(paths[0], bias), bias, points, None)
-    with house_style():
-        film = _Film(plane)
-        film.show(min(time, film.end))
-        return film.figure
-
-
-def _bias(flows: Sequence[Flow]) -> float:
-    """Return the bias of the contours: that of the best minimum that is reached."""
-    ends = [flow.destination for flow in flows if flow.destination is not None]
-    return min(ends, key=lambda end: end.risk).bias if ends else float(flows[0].bias[-1])
-
-
-def _landscape(flow: Flow, bias: float) -> Landscape:
-    return make_landscape(flow.setting.task, flow.setting.activation_at(bias))
-
-
-class _Plane:
-    """The risk over (m_kk, m_kv), its minima there, and the paths."""
-
-    def __init__(
-        self,
-        flows: Sequence[Flow],
-        landscape: Landscape,
-        bias: float,
-        points: int,
-        report: Report | None,
-    ) -> None:
-        self.flows = flows
-        self.minima = _minima(flows)
-        ends = [(item.order.m_kk, item.order.m_kv) for item in self.minima]
-        marked = np.array([(0.0, 0.0), *ends]).T
-        across = [marked[0], *(flow.m_kk for flow in flows)]
-        along = [marked[1], *(flow.m_kv for flow in flows)]
-        self.x, self.y = _ends(across, _FINE), _ends(along, _FINE)
-        self.risk = _contours(landscape, bias, (self.x, self.y), points, report)
-
-
-def _contours(
-    landscape: Landscape,
-    bias: float,
-    axes: tuple[FloatArray, FloatArray],
-    points: int,
-    report: Report | None,
-) -> FloatArray:
-    """Return the risk over the plane, interpolated from fewer points: it is smooth, even in y."""
-    from scipy.interpolate import RectBivariateSpline
-
-    x = np.linspace(axes[0][0], axes[0][-1], points)
-    y = np.linspace(0.0, float(np.abs(axes[1]).max()), points // 2 + 2)
-    half = np.empty((y.size, x.size))
-    for row, m_kv in enumerate(y):
-        for column, m_kk in enumerate(x):
-            keys = np.zeros(SIZE)
-            keys[:2] = m_kk, m_kv
-            half[row, column] = landscape.at_best_values(keys, bias)[1].risk
-        if report is not None:
-            report(row + 1, y.size, "contours of the risk")
-    both = np.concatenate([-y[:0:-1], y])
-    spline = RectBivariateSpline(both, x, np.concatenate([half[:0:-1], half]))
-    return np.asarray(spline(axes[1], axes[0]))
-
-
-def _ends(values: Sequence[FloatArray], points: int) -> FloatArray:
-    """Return a grid around all values."""
-    found = np.clip(np.concatenate(list(values)), -_MOST, _MOST)
-    low, high = float(found.min()), float(found.max())
-    margin = max(_MARGIN * (high - low), (_LEAST - (high - low)) / 2.0)
-    return np.linspace(low - margin, high + margin, points)
-
-
-def _minima(flows: Sequence[Flow]) -> list[Minimum]:
-    """Return where flows end, each point once; ends at infinity are left out."""
-    found: list[Minimum] = []
-    for flow in flows:
-        end = flow.destination
-        if end is None or end.at_infinity or end.status is not Status.CONVERGED:
-            continue
-        gaps = (
-            math.hypot(end.order.m_kk - known.order.m_kk, end.order.m_kv - known.order.m_kv)
-            for known in found
-        )
-        if min(gaps, default=math.inf) > 1e-2:
-            found.append(end)
-    return found
+    """Return one picture of the film: the flows until a time."""
+    flows = [flows] if isinstance(flows, Flow) else list(flows)
+    film = _Film(risk_plane(flows, landscape, points=points))
+    film.show(min(time, film.end))
+    return film.figure
 
 
 class _Film:
     """A figure that shows the flows until any time."""
 
-    def __init__(self, plane: _Plane) -> None:
-        import matplotlib.pyplot as plt
-
-        self.plane = plane
-        self.task = plane.flows[0].setting.task
+    def __init__(self, plane: RiskPlane) -> None:
+        setting = plane.flows[0].setting
+        task = setting.task
+        self.plane, self.trivial_risk = plane, task.trivial_risk
         self.end = max(float(flow.times[-1]) for flow in plane.flows)
-        self.figure, (left, right) = plt.subplots(
-            1, 2, figsize=(8.4, 4.2), dpi=_DPI, width_ratios=(1.35, 1.0), layout="constrained"
-        )
-        self._contours(left)
-        self.marks = self._minima(left)
-        self.tracks = [_track(left, i) for i in range(len(plane.flows))]
-        self.curves = [_track(right, i) for i in range(len(plane.flows))]
-        self._side(right)
-        task, name = self.task, plane.flows[0].setting.activation_name
-        signal = "\\infty" if math.isinf(task.signal) else f"{task.signal:g}"
-        left.set_title(f"{name} on {task.name}-SLR, $\\nu={signal}$, $L={task.length}$")
+        options: dict[str, Any] = {"dpi": _DPI, "width_ratios": (1.35, 1.0)}
+        self.figure, ((left, right),) = new_figure(1, 2, 8.4, 4.2, **options)
+        self._draw_contours(left)
+        self.marks = self._draw_minima(left)
+        self.tracks = [_track(left, number) for number in range(len(plane.flows))]
+        self.curves = [_track(right, number) for number in range(len(plane.flows))]
+        self._draw_side(right)
+        symbols = in_symbols(signal=task.signal, length=task.length)
+        left.set_title(f"{setting.activation_name} on {task.name}-SLR, {symbols}")
         self.clock = right.set_title("time 0")
 
     def pictures(self, count: int, report: Report | None) -> list[Image]:
-        """Return the frames; what does not move is drawn once."""
+        """Return the frames; the background is drawn once."""
         from PIL import Image as Pillow
 
         lines = [artist for pair in (*self.tracks, *self.curves) for artist in pair]
@@ -253,55 +154,54 @@ class _Film:
         canvas: Any = self.figure.canvas
         self.show(0.0)  # the layout cannot place lines that have no extent yet
         canvas.draw()
-        still = canvas.copy_from_bbox(self.figure.bbox)
-        drawn = []
-        for number, moment in enumerate(self.moments(count), start=1):
-            self.show(moment)
-            canvas.restore_region(still)
+        background = canvas.copy_from_bbox(self.figure.bbox)
+        pictures = []
+        for number, time in enumerate(self.times(count), start=1):
+            self.show(time)
+            canvas.restore_region(background)
             for artist in moving:
                 self.figure.draw_artist(artist)
-            drawn.append(Pillow.fromarray(np.asarray(canvas.buffer_rgba())[..., :3].copy()))
+            pictures.append(Pillow.fromarray(np.asarray(canvas.buffer_rgba())[..., :3].copy()))
             if report is not None:
                 report(number, count, "drawing frames")
-        # colours by how much there is of them: swatches keep those of thin lines
-        sample = drawn[-1].copy()
+        # a palette has the most frequent colours: swatches add those of the thin lines
+        sample = pictures[-1].copy()
         for number, colour in enumerate(COLOURS):
             sample.paste(colour, (40 * number, 0, 40 * number + 40, 60))
         palette = sample.quantize(_SHADES)
-        return [picture.quantize(palette=palette, dither=Pillow.Dither.NONE) for picture in drawn]
+        dither = Pillow.Dither.NONE
+        return [picture.quantize(palette=palette, dither=dither) for picture in pictures]
 
-    def moments(self, count: int) -> FloatArray:
+    def times(self, count: int) -> FloatArray:
         """Return the times of the frames."""
-        found = np.expm1(np.linspace(0.0, math.log1p(self.end), count))
-        found[-1] = self.end
-        return found
+        times = np.expm1(np.linspace(0.0, math.log1p(self.end), count))
+        times[-1] = self.end
+        return times
 
-    def show(self, moment: float) -> None:
-        """Draw everything until a time."""
+    def show(self, time: float) -> None:
+        """Draw the flows until a time."""
         for flow, track, curve in zip(self.plane.flows, self.tracks, self.curves, strict=True):
-            until = np.append(flow.times[flow.times < moment], min(moment, flow.times[-1]))
+            until = np.append(flow.times[flow.times < time], min(time, flow.times[-1]))
             names = ("m_kk", "m_kv", "risk")
             x, y, risk = (np.interp(until, flow.times, getattr(flow, name)) for name in names)
             track[0].set_data(x, y)
             track[1].set_data(x[-1:], y[-1:])
             curve[0].set_data(until, risk)
             curve[1].set_data(until[-1:], risk[-1:])
-        self.clock.set_text(f"time {moment:.3g}" if moment < 1e4 else f"time {moment:.1e}")
+        self.clock.set_text(f"time {time:.3g}" if time < 1e4 else f"time {time:.1e}")
 
-    def _contours(self, panel: Axes) -> None:
+    def _draw_contours(self, panel: Axes) -> None:
         from matplotlib.colors import BoundaryNorm
 
         plane = self.plane
-        # as much area between any two levels: valleys of any depth show, and so do plateaus
+        # equal areas between the levels show valleys of any depth, and plateaus too
         levels = np.unique(np.quantile(plane.risk, np.linspace(0.0, 1.0, _LEVELS)).round(6))
         levels = levels if levels.size > 1 else levels[0] + np.array([-1e-3, 1e-3])
-        norm = BoundaryNorm(levels, 256)
-        fills = panel.contourf(
-            plane.x, plane.y, plane.risk, levels=levels, cmap="Greys_r", norm=norm, alpha=0.6
-        )
-        panel.contour(plane.x, plane.y, plane.risk, levels=levels, colors="0.35", linewidths=0.4)
-        bar = self.figure.colorbar(fills, ax=panel, format="%.3g")
-        bar.set_label("risk at the best values")
+        grid = (plane.x, plane.y, plane.risk)
+        style: dict[str, Any] = {"cmap": "Greys_r", "norm": BoundaryNorm(levels, 256), "alpha": 0.6}
+        fills = panel.contourf(*grid, levels=levels, **style)
+        panel.contour(*grid, levels=levels, colors="0.35", linewidths=0.4)
+        self.figure.colorbar(fills, ax=panel, format="%.3g", label="risk at the best values")
         panel.set(
             xlabel="$m_{kk}$: keys along $k^*$",
             ylabel="$m_{kv}$: keys along $v^*$",
@@ -310,36 +210,34 @@ class _Film:
         )
         panel.grid(visible=False)
 
-    def _minima(self, panel: Axes) -> list[Artist]:
-        drawn: list[Artist] = []
-        for item in self.plane.minima:
-            x, y = item.order.m_kk, item.order.m_kv
-            mark = MARKERS[str(item.kind)]
-            drawn += panel.plot(
-                x, y, mark, color="white", markeredgecolor="black", markersize=14, zorder=4
-            )
-            low, top = self.plane.y[0], self.plane.y[-1]
-            high = y > low + 0.3 * (top - low)
-            right = x > (self.plane.x[0] + self.plane.x[-1]) / 2.0
+    def _draw_minima(self, panel: Axes) -> list[Artist]:
+        artists: list[Artist] = []
+        low, high = self.plane.y[[0, -1]]
+        look: dict[str, Any] = {"color": "white", "markeredgecolor": "black", "markersize": 14}
+        box = {"boxstyle": "round,pad=0.2", "fc": "white", "ec": "none", "alpha": 0.85}
+        for minimum in self.plane.minima:
+            x, y = minimum.order.m_kk, minimum.order.m_kv
+            artists += panel.plot(x, y, MARKERS[str(minimum.kind)], zorder=4, **look)
+            upper, right = y > low + 0.3 * (high - low), x > self.plane.x[[0, -1]].mean()
             label = panel.annotate(
-                f"{item.kind}\nrisk {item.risk:.4f}",
+                f"{minimum.kind}\nrisk {minimum.risk:.4f}",
                 (x, y),
                 textcoords="offset points",
-                xytext=(-9 if right else 9, -12 if high else 12),
+                xytext=(-9 if right else 9, -12 if upper else 12),
                 ha="right" if right else "left",
-                va="top" if high else "bottom",
+                va="top" if upper else "bottom",
                 fontsize=8,
-                bbox={"boxstyle": "round,pad=0.2", "fc": "white", "ec": "none", "alpha": 0.85},
+                bbox=box,
                 zorder=6,
             )
-            drawn.append(label)
-        return drawn
+            artists.append(label)
+        return artists
 
-    def _side(self, panel: Axes) -> None:
+    def _draw_side(self, panel: Axes) -> None:
         risks = np.concatenate([flow.risk for flow in self.plane.flows])
         low, high = float(risks.min()), float(risks.max())
-        # a start far above the trivial risk would flatten all that follows: it enters from above
-        high = max(min(high, _CEILING * self.task.trivial_risk), 1.05 * low)
+        # a start far above the trivial risk would compress the rest of the curve
+        high = max(min(high, _CEILING * self.trivial_risk), 1.05 * low)
         margin = 0.06 * max(high - low, 0.05)
         for item in self.plane.minima:
             panel.axhline(item.risk, color="0.5", linewidth=0.8, linestyle=(0, (4, 3)))

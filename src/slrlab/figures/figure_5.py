@@ -2,39 +2,35 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from itertools import chain
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from slrlab._types import Report
+from slrlab._types import Axes, Figure, Report
 from slrlab.experiments.parallel import parallel_map
-from slrlab.figures.points import minimal_risk_row
+from slrlab.figures import style
+from slrlab.figures.points import ACTIVATIONS, Row, minimal_risk_row
 from slrlab.figures.registry import About
-from slrlab.figures.style import BAYES, MARKS, house_style, mark_statuses, shared_legend
 from slrlab.model.tasks import make_task
 from slrlab.theory.landscape.branches import follow_minimum, minimum_from
 from slrlab.theory.landscape.minima import Minimum
 from slrlab.theory.landscape.ranges import minimum_branches
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
 ABOUT = About(
     title="Matched and mismatched minima of the risk against the signal, length 10",
     caption="""
-    Risk at the matched minimum (full lines) and at mismatched ones (dashed) against the signal.
-    Mismatched minima lie above and need a signal of some size; a ring marks where one ends. Erf has
-    a second one at small signals; that of linear attention is reached only as the keys grow without
-    bound (crosses).
+    Risk at the matched minimum (full lines) and at mismatched minima (dashed) against the signal.
+    Mismatched minima have a higher risk and exist only above some signal; a ring marks where one
+    ends. Erf has a second one at small signals. The one of linear attention is reached only as the
+    keys grow without bound (crosses).
     """,
     costs={"figure 5: mismatched": 32.0, "figure 5: matched": 12.0},
 )
 LENGTH = 10
-ACTIVATIONS = ("softmax", "linear", "erf", "softplus")
-_SLOW = ("softmax", "softplus")  # tenths of a second for one risk of the max task
-_LAST = {"softplus": 5.0}  # signal from which on it takes a quarter of a minute
+_SLOW = ("softmax", "softplus")  # one risk of the max task takes tenths of a second
+_LAST = {"softplus": 5.0}  # from this signal on a minimum takes a quarter of a minute
 MIDDLE = 2.0  # where every activation has both minima
 ENDS = {"spiked": (0.1, 100.0), "max": (0.5, 8.0)}
 STEPS = {"toy": (2, 1), "quick": (6, 4), "full": (16, 8)}  # on either side of the middle
@@ -46,12 +42,10 @@ Point = tuple[str, float, int, str]
 def compute(profile: str = "quick", report: Report | None = None) -> pd.DataFrame:
     """Return one row for each task, signal, activation and minimum.
 
-    ``exists`` is false where the mismatched minimum is not there, and ``at_infinity`` is true
-    where the keys grow without bound: the risk is then its limit. Mismatched minima of spiked-SLR
-    are told apart by ``branch``, and each has a row at its ``end``.
+    ``exists`` is false where there is no mismatched minimum, and ``at_infinity`` is true where the
+    keys grow without bound: the risk is then its limit. ``branch`` numbers the mismatched minima of
+    spiked-SLR; each has a row at either ``end``.
     """
-    import pandas as pd
-
     branches: list[Branch] = []
     points: list[Point] = []
     for task in ("max", "spiked"):
@@ -60,15 +54,15 @@ def compute(profile: str = "quick", report: Report | None = None) -> pd.DataFram
             branches += [(task, activation, end, profile) for end in ends]
             whole = {nu for end in ENDS[task] for nu in _signals(task, activation, end, profile)}
             points += [(task, nu, LENGTH, activation) for nu in sorted(whole)]
-    found = parallel_map(_branch, branches, label="figure 5: mismatched", report=report)
-    rows = parallel_map(_matched, points, label="figure 5: matched", report=report)
-    rows += [row for part in found for row in part]
+    mismatched = parallel_map(_branch, branches, label="figure 5: mismatched", report=report)
+    matched = parallel_map(_matched, points, label="figure 5: matched", report=report)
+    rows = chain(matched, *mismatched)
     keys = ["task", "activation", "minimum", "branch", "signal"]
     return pd.DataFrame(rows).drop_duplicates(keys).sort_values(keys, ignore_index=True)
 
 
 def _signals(task: str, activation: str, end: float, profile: str) -> tuple[float, ...]:
-    """Return the signals from the middle to an end; fewer for what is slow."""
+    """Return the signals from the middle to an end; fewer where a minimum takes long."""
     slow = task == "max" and activation in _SLOW
     if slow and profile == "toy":
         return (MIDDLE,)
@@ -79,24 +73,24 @@ def _signals(task: str, activation: str, end: float, profile: str) -> tuple[floa
     return tuple(signals)
 
 
-def _matched(point: Point) -> dict[str, Any]:
-    """Descend to the matched minimum from keys off M, with the population theory beside it."""
+def _matched(point: Point) -> Row:
+    """Descend to the matched minimum from keys off M; add the population theory."""
     name, signal, length, activation = point
-    known = minimal_risk_row(point)
-    start = [0.9 * known["m_k"], 0.05, 0.05, 0.0]
+    population = minimal_risk_row(point)
+    start = [0.9 * population["m_k"], 0.05, 0.05, 0.0]
     task = make_task(name, signal=signal, length=length)
-    given: dict[str, Any] = {"bias": known["bias"], "curvatures": False, "resolution": 0.8}
-    found = minimum_from(task, activation, start, **given)
+    options: dict[str, Any] = {"bias": population["bias"], "curvatures": False, "resolution": 0.8}
+    minimum = minimum_from(task, activation, start, **options)
     row = {"task": name, "signal": signal, "length": length, "activation": activation}
-    theory = {"population_risk": known["risk"], "bayes_risk": known["bayes_risk"]}
-    return row | _row("matched", found) | theory
+    risks = {"population_risk": population["risk"], "bayes_risk": population["bayes_risk"]}
+    return row | _row("matched", minimum) | risks
 
 
-def _branch(branch: Branch) -> list[dict[str, Any]]:
+def _branch(branch: Branch) -> list[Row]:
     """Follow the mismatched minima of spiked-SLR, or that of max-SLR from the middle to an end."""
     name, activation, end, profile = branch
     if name == "spiked":
-        return _whole(activation, profile)
+        return _spiked_branches(activation, profile)
     signals = _signals(name, activation, end, profile)
     if len(signals) == 1:
         return []
@@ -105,81 +99,75 @@ def _branch(branch: Branch) -> list[dict[str, Any]]:
     if start is None:
         return []
     tasks = [make_task(name, signal=signal, length=LENGTH) for signal in signals]
-    # off M a coarser rule is exact enough for a picture
-    found = follow_minimum(tasks, activation, start, curvatures=False, resolution=0.8)
+    # a coarser quadrature is accurate enough for a picture
+    minima = follow_minimum(tasks, activation, start, curvatures=False, resolution=0.8)
     setting = {"task": name, "length": LENGTH, "activation": activation}
     return [
         setting | {"signal": signal} | _row("mismatched", minimum)
-        for signal, minimum in zip(signals, found, strict=True)
+        for signal, minimum in zip(signals, minima, strict=True)
     ]
 
 
-def _whole(activation: str, profile: str) -> list[dict[str, Any]]:
+def _spiked_branches(activation: str, profile: str) -> list[Row]:
     """Return points of every mismatched minimum of spiked-SLR, both ends among them."""
     task = make_task("spiked", signal=MIDDLE, length=LENGTH)
+    signals = (0.5, 4.0) if profile == "toy" else ENDS["spiked"]
     rows = []
-    for number, found in enumerate(minimum_branches(task, activation, signals=_range(profile))):
-        last = found.signals.size - 1
+    for number, branch in enumerate(minimum_branches(task, activation, signals=signals)):
+        last = branch.signals.size - 1
         shown = np.unique(np.linspace(0, last, 2 * STEPS[profile][0]).round().astype(int))
         for i in shown.tolist():
             row = {"task": "spiked", "length": LENGTH, "activation": activation, "branch": number}
-            row |= {"minimum": "mismatched", "exists": True, "at_infinity": found.at_infinity}
-            row |= {"signal": found.signals[i], "risk": found.risk[i], "status": str(found.status)}
-            row |= {"m_kk": found.m_kk[i], "m_kv": found.m_kv[i], "bias": found.bias[i]}
-            row["end"] = str(found.ends[i > 0]) if i in (0, last) else ""
-            rows.append(row)
+            row |= {"minimum": "mismatched", "exists": True, "at_infinity": branch.at_infinity}
+            row |= {name: getattr(branch, name)[i] for name in ("risk", "m_kk", "m_kv", "bias")}
+            row |= {"signal": branch.signals[i], "status": str(branch.status)}
+            rows.append(row | {"end": str(branch.ends[i > 0]) if i in (0, last) else ""})
     return rows
 
 
-def _range(profile: str) -> tuple[float, float]:
-    """Return the signals of spiked-SLR."""
-    return (0.5, 4.0) if profile == "toy" else ENDS["spiked"]
-
-
-def _row(minimum: str, found: Minimum | None) -> dict[str, Any]:
-    row = {"minimum": minimum, "exists": found is not None, "branch": 0, "end": ""}
-    if found is None:
+def _row(name: str, minimum: Minimum | None) -> Row:
+    row = {"minimum": name, "exists": minimum is not None, "branch": 0, "end": ""}
+    if minimum is None:
         return row | {"at_infinity": False, "risk": np.nan}
-    row |= {"at_infinity": found.at_infinity}
-    row |= {"risk": found.risk, "status": str(found.status), "bias": found.bias}
-    return row | {name: getattr(found.order, name) for name in ("m_kk", "m_kv", "m_vk", "m_vv")}
+    row |= {"at_infinity": minimum.at_infinity, "risk": minimum.risk}
+    row |= {"status": str(minimum.status), "bias": minimum.bias}
+    return row | {key: getattr(minimum.order, key) for key in ("m_kk", "m_kv", "m_vk", "m_vv")}
 
 
+@style.house_style()
 def draw(frame: pd.DataFrame) -> Figure:
     """Draw one panel for each task: matched minima as full lines, mismatched ones dashed."""
-    import matplotlib.pyplot as plt
-
-    with house_style():
-        figure, axes = plt.subplots(1, 2, figsize=(6.4, 4.2), sharey=True, layout="constrained")
-        for panel, task in zip(axes, ("spiked", "max"), strict=True):
-            _panel(panel, frame[frame["task"] == task])
-            panel.set(title=f"{task}-SLR, $L={LENGTH}$", xscale="log", xlabel="signal $\\nu$")
-        axes[0].set(ylabel="risk", ylim=(-0.02, 1.02))
-        axes[1].set_xticks([0.5, 1, 2, 4, 8], ["0.5", "1", "2", "4", "8"])
-        axes[1].minorticks_off()
-        shared_legend(figure, axes)
-        return figure
+    figure, (axes,) = style.new_figure(1, 2, 6.4, 4.2, sharey=True)
+    for panel, task in zip(axes, ("spiked", "max"), strict=True):
+        _draw_task(panel, frame[frame["task"] == task])
+        title = f"{task}-SLR, {style.in_symbols(length=LENGTH)}"
+        panel.set(title=title, xscale="log", xlabel="signal $\\nu$")
+    axes[0].set(ylabel="risk", ylim=(-0.02, 1.02))
+    style.x_ticks(axes[1], 0.5, 1, 2, 4, 8)
+    style.shared_legend(figure, axes)
+    return figure
 
 
-def _panel(panel: Axes, part: pd.DataFrame) -> None:
+def _draw_task(panel: Axes, part: pd.DataFrame) -> None:
     bayes = part[(part["activation"] == "softmax") & (part["minimum"] == "matched")]
-    panel.plot(bayes["signal"], bayes["bayes_risk"], color="0.8", linewidth=6, label=BAYES.label)
-    dashed: dict[str, Any] = {"linestyle": (0, (3, 1.5)), "markersize": 3}
+    look: dict[str, Any] = {"color": "0.8", "linewidth": 6, "label": style.BAYES.label}
+    panel.plot(bayes["signal"], bayes["bayes_risk"], **look)
+    dashes: Any = (0, (3, 1.5))
+    ring: dict[str, Any] = {"linestyle": "", "marker": "o", "markerfacecolor": "none"}
+    ring["markersize"] = 8
     for activation in ACTIVATIONS:
-        mark = MARKS[activation]
+        mark = style.MARKS[activation]
         rows = part[part["activation"] == activation]
-        full = rows[rows["minimum"] == "matched"]
-        look: dict[str, Any] = {"color": mark.color, "marker": mark.marker}
-        panel.plot(full["signal"], full["risk"], markersize=3, label=mark.label, **look)
-        other = rows[(rows["minimum"] == "mismatched") & rows["risk"].notna()]
-        for _, curve in other.groupby("branch"):
-            panel.plot(curve["signal"], curve["risk"], **look, **dashed)
-        ends = other[other["end"].isin(["fold", "plane", "infinity"])]
-        ring: dict[str, Any] = {"markerfacecolor": "none", "color": mark.color, "markersize": 8}
-        panel.plot(ends["signal"], ends["risk"], linestyle="", marker="o", **ring)
-        for curve in (full, other):
-            mark_statuses(panel, curve["signal"], curve["risk"], curve["status"])
+        look = {"color": mark.color, "marker": mark.marker, "markersize": 3}
+        matched = rows[rows["minimum"] == "matched"]
+        panel.plot(matched["signal"], matched["risk"], label=mark.label, **look)
+        mismatched = rows[(rows["minimum"] == "mismatched") & rows["risk"].notna()]
+        for _, curve in mismatched.groupby("branch"):
+            panel.plot(curve["signal"], curve["risk"], linestyle=dashes, **look)
+        ends = mismatched[mismatched["end"].isin(["fold", "plane", "infinity"])]
+        panel.plot(ends["signal"], ends["risk"], color=mark.color, **ring)
+        for curve in (matched, mismatched):
+            style.mark_statuses(panel, curve["signal"], curve["risk"], curve["status"])
     panel.plot([], [], color="0.3", label="matched minimum")
-    panel.plot([], [], color="0.3", linestyle=dashed["linestyle"], label="mismatched minimum")
-    ring = {"markerfacecolor": "none", "color": "0.3", "markersize": 8}
-    panel.plot([], [], linestyle="", marker="o", label="where it ends", **ring)
+    panel.plot([], [], color="0.3", linestyle=dashes, label="mismatched minimum")
+    panel.plot([], [], color="0.3", label="where it ends", **ring)

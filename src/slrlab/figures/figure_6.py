@@ -1,4 +1,4 @@
-"""Figure 6: test risk over the plane of ridges, by theory and training, and where they part."""
+"""Figure 6: test risk over the plane of ridges by theory and training, and their difference."""
 
 from __future__ import annotations
 
@@ -7,41 +7,43 @@ from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
-from slrlab._types import Report
+from slrlab._types import Axes, Figure, Report
 from slrlab.experiments.parallel import parallel_map
+from slrlab.figures import style
 from slrlab.figures.points import simulated_rows
 from slrlab.figures.registry import About
-from slrlab.figures.style import MARKS, house_style
 from slrlab.model.activations import make_activation
 from slrlab.model.setting import Setting
 from slrlab.model.tasks import SpikedSLR
 from slrlab.theory.erm import ridge_map
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.colorbar import Colorbar
 
 ABOUT = About(
     title="Theory against training over the ridges, spiked-SLR, signal 2, length 3, alpha 2",
     caption="""
-    Test risk by theory (squares) and by training (discs inside them), replicon, and training minus
-    theory over the ridges of keys and values. The two agree but where the theory warns (hatched),
-    at weak ridges. A ring marks a difference that chance would give once in 400.
+    Left: test risk by theory (squares) and by training (discs inside them) over the ridges of keys
+    and values. Middle: replicon. Right: training minus theory; a ring marks a difference that
+    chance alone would give once in 400. Theory and training agree except at weak ridges, where the
+    theory reports that it cannot be trusted (hatched).
     """,
     costs={"figure 6: theory": 57.0, "figure 6: training": 18.0},
     compiled=True,
 )
 SIGNAL, LENGTH, ALPHA = 2.0, 3, 2.0
 ACTIVATIONS = ("softmax", "linear")
-POINTS = {"toy": 3, "quick": 5, "full": 9}
+POINTS = {"toy": 3, "quick": 5, "full": 7}
 TOLERANCE = {"toy": 2e-2, "quick": 1e-2, "full": 3e-3}
 DIM = {"toy": 40, "quick": 300, "full": 7071}  # √(ND) = 10⁴ in the full profile
 SEEDS = {"toy": 2, "quick": 3, "full": 2}
-# the values of linear attention are about a third as large, so its ridge acts ten times less
+# the values of linear attention are about a third as large: a ridge has a tenth of its effect
 RIDGE_K = (0.01, 10.0)
 RIDGE_V = {"softmax": (0.01, 10.0), "linear": (0.1, 100.0)}
+
+_UNTRUSTED: dict[str, Any] = {"facecolor": "none", "edgecolor": "0.2", "hatch": "////"}
 
 Line = tuple[str, float, tuple[float, ...], float]
 _KEPT = ["ridge_k", "ridge_v", "test_risk", "test_risk_error", "train_mse", "objective"]
@@ -50,8 +52,6 @@ _KEPT += ["m_k", "m_v", "q_k", "q_v", "replicon", "bistable_fraction", "trace_ga
 
 def compute(profile: str = "quick", report: Report | None = None) -> pd.DataFrame:
     """Return one row for each pair of ridges and activation."""
-    import pandas as pd
-
     count, tolerance = POINTS[profile], TOLERANCE[profile]
     columns = tuple(np.geomspace(*RIDGE_K, count).tolist())
     settings: list[Line] = [
@@ -59,14 +59,14 @@ def compute(profile: str = "quick", report: Report | None = None) -> pd.DataFram
         for activation in ACTIVATIONS
         for ridge in np.geomspace(*RIDGE_V[activation], count).tolist()
     ]
-    lines = parallel_map(_rows, settings, label="figure 6: theory", report=report)
+    lines = parallel_map(_line, settings, label="figure 6: theory", report=report)
     frame = pd.concat(lines, ignore_index=True)
     points = [
         (_setting(row), DIM[profile], SEEDS[profile], "informed")
         for row in frame.to_dict(orient="records")
     ]
-    found = simulated_rows(points, label="figure 6: training", report=report)
-    return pd.concat([frame, pd.DataFrame(found)], axis=1)
+    trained = simulated_rows(points, label="figure 6: training", report=report)
+    return pd.concat([frame, pd.DataFrame(trained)], axis=1)
 
 
 def _setting(row: dict[Hashable, Any]) -> Setting:
@@ -74,108 +74,94 @@ def _setting(row: dict[Hashable, Any]) -> Setting:
     return Setting(SpikedSLR(SIGNAL, LENGTH), activation, ALPHA, row["ridge_k"], row["ridge_v"])
 
 
-def _rows(setting: Line) -> pd.DataFrame:
-    """Return one line of the map."""
-    activation, ridge_v, ridge_k, tolerance = setting
+def _line(line: Line) -> pd.DataFrame:
+    """Return the theory at one ridge of the values."""
+    activation, ridge_v, ridge_k, tolerance = line
     ridges: dict[str, Any] = {"ridge_k": ridge_k, "ridge_v": [ridge_v]}
     task = SpikedSLR(SIGNAL, LENGTH)
-    found = ridge_map(task, activation, alpha=ALPHA, tolerance=tolerance, **ridges)
-    return found.to_frame().sort_values("ridge_k")[["activation", *_KEPT]]
+    theory = ridge_map(task, activation, alpha=ALPHA, tolerance=tolerance, **ridges)
+    return theory.to_frame().sort_values("ridge_k")[["activation", *_KEPT]]
 
 
+@style.house_style()
 def draw(frame: pd.DataFrame) -> Figure:
     """Draw risk, replicon and gap of each activation, one cell for each pair of ridges."""
-    import matplotlib.pyplot as plt
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    with house_style():
-        figure, axes = plt.subplots(2, 3, figsize=(9.0, 6.2), layout="constrained")
-        for row, activation in zip(axes, ACTIVATIONS, strict=True):
-            part = frame[frame["activation"] == activation]
-            label = MARKS[activation].label
-            _risks(row[0], part, f"{label}: theory (squares), trained (discs)")
-            _replicon(row[1], part, f"{label}: stability")
-            _gap(row[2], part, f"{label}: trained minus theory")
-            for panel in row:
-                _decorate(panel, part)
-        style: dict[str, Any] = {"linestyle": "", "color": "black", "markersize": 8}
-        handles: list[Any] = [
-            Patch(
-                facecolor="none", edgecolor="0.2", hatch="////", label="theory not to be trusted"
-            ),
-            Line2D([], [], marker="*", label="least test risk of the theory", **style),
-            Line2D(
-                [], [], marker="o", markerfacecolor="none", label="chance below 1 in 400", **style
-            ),
-        ]
-        figure.legend(handles=handles, loc="outside lower center", ncols=3)
-        size = f"trained at $D={int(frame['dim'].iloc[0])}$, {int(frame['seeds'].iloc[0])} seeds"
-        setting = f"$\\nu={SIGNAL:g}$, $L={LENGTH}$, $\\alpha={ALPHA:g}$"
-        figure.suptitle(f"spiked-SLR, {setting}, {size}")
-        return figure
+    figure, axes = style.new_figure(2, 3, 9.0, 6.2)
+    for row, activation in zip(axes, ACTIVATIONS, strict=True):
+        part = frame[frame["activation"] == activation]
+        _draw_risks(row[0], part)
+        _draw_replicon(row[1], part)
+        _draw_gap(row[2], part)
+        titles = ("theory (squares), trained (discs)", "stability", "trained minus theory")
+        for panel, title in zip(row, titles, strict=True):
+            panel.set_title(f"{style.MARKS[activation].label}: {title}")
+            _decorate(panel, part)
+    look: dict[str, Any] = {"linestyle": "", "color": "black", "markersize": 8}
+    star = Line2D([], [], marker="*", label="least test risk of the theory", **look)
+    look |= {"marker": "o", "markerfacecolor": "none"}
+    ring = Line2D([], [], label="chance below 1 in 400", **look)
+    untrusted = Patch(label="theory not to be trusted", **_UNTRUSTED)
+    figure.legend(handles=[untrusted, star, ring], loc="outside lower center", ncols=3)
+    size = f"trained at $D={int(frame['dim'].iloc[0])}$, {int(frame['seeds'].iloc[0])} seeds"
+    setting = style.in_symbols(signal=SIGNAL, length=LENGTH, alpha=ALPHA)
+    figure.suptitle(f"spiked-SLR, {setting}, {size}")
+    return figure
 
 
-def _cells(panel: Axes, part: pd.DataFrame, column: str, **style: Any) -> Any:
-    """Fill a cell around each pair of ridges with the colour of one quantity."""
+def _draw_cells(
+    panel: Axes, part: pd.DataFrame, column: str, look: dict[str, Any], **bar: Any
+) -> Colorbar:
+    """Fill a cell around each pair of ridges with the colour of one quantity; add a colour bar."""
     grid = part.pivot(index="ridge_v", columns="ridge_k", values=column).astype(float)
     where = (np.log10(grid.columns.to_numpy()), np.log10(grid.index.to_numpy()))
-    return panel.pcolormesh(*where, grid.to_numpy(), shading="nearest", **style)
+    cells = panel.pcolormesh(*where, grid.to_numpy(), shading="nearest", **look)
+    return panel.figure.colorbar(cells, ax=panel, **bar)
 
 
-def _discs(panel: Axes, part: pd.DataFrame, values: Any, **style: Any) -> Any:
+def _draw_discs(panel: Axes, part: pd.DataFrame, values: Any, **look: Any) -> None:
     """Put a disc at each pair of ridges; the fewer there are the larger they can be."""
     size = 16.0 * (17.0 / part["ridge_k"].nunique()) ** 1.5
     where = (np.log10(part["ridge_k"]), np.log10(part["ridge_v"]))
-    return panel.scatter(*where, c=values, s=size, zorder=3, **style)
+    panel.scatter(*where, c=values, s=size, zorder=3, **look)
 
 
-def _risks(panel: Axes, part: pd.DataFrame, title: str) -> None:
+def _draw_risks(panel: Axes, part: pd.DataFrame) -> None:
     """Show the test risk of theory and training in one scale of colours."""
-    import matplotlib.pyplot as plt
     from matplotlib.colors import LogNorm
 
     both = part[["test_risk", "simulated_risk"]].to_numpy(dtype=float)
-    style: dict[str, Any] = {"cmap": "viridis_r"}
-    style["norm"] = LogNorm(np.nanmin(both), min(np.nanmax(both), 1.5))
-    drawn = _cells(panel, part, "test_risk", **style)
-    _discs(panel, part, part["simulated_risk"], edgecolors="white", linewidths=0.8, **style)
-    low, high = style["norm"].vmin, style["norm"].vmax
-    ticks = np.geomspace(low, high, 5)
-    bar = plt.colorbar(drawn, ax=panel, ticks=ticks, format="%.2g", label="test risk", extend="max")
+    low, high = np.nanmin(both), min(np.nanmax(both), 1.5)
+    look: dict[str, Any] = {"cmap": "viridis_r", "norm": LogNorm(low, high)}
+    scale: dict[str, Any] = {"ticks": np.geomspace(low, high, 5), "format": "%.2g"}
+    bar = _draw_cells(panel, part, "test_risk", look, label="test risk", extend="max", **scale)
     bar.ax.minorticks_off()
-    panel.set(title=title)
+    _draw_discs(panel, part, part["simulated_risk"], edgecolors="white", linewidths=0.8, **look)
 
 
-def _replicon(panel: Axes, part: pd.DataFrame, title: str) -> None:
+def _draw_replicon(panel: Axes, part: pd.DataFrame) -> None:
     """Show the replicon, white at 1: above, replica symmetry is unstable."""
-    import matplotlib.pyplot as plt
     from matplotlib.colors import LogNorm
 
-    style: dict[str, Any] = {"cmap": "PuOr_r", "norm": LogNorm(0.1, 10.0)}
-    drawn = _cells(panel, part, "replicon", **style)
-    label = "replicon (unstable above 1)"
-    plt.colorbar(drawn, ax=panel, ticks=[0.1, 1, 10], format="%g", extend="both", label=label)
-    panel.set(title=title)
+    look: dict[str, Any] = {"cmap": "PuOr_r", "norm": LogNorm(0.1, 10.0)}
+    scale: dict[str, Any] = {"ticks": [0.1, 1, 10], "format": "%g", "extend": "both"}
+    _draw_cells(panel, part, "replicon", look, label="replicon (unstable above 1)", **scale)
 
 
-def _gap(panel: Axes, part: pd.DataFrame, title: str) -> None:
+def _draw_gap(panel: Axes, part: pd.DataFrame) -> None:
     """Show simulated minus predicted risk; a ring where chance would give it once in 400."""
-    import matplotlib.pyplot as plt
     from scipy.special import stdtrit
 
     gap = part["simulated_risk"] - part["test_risk"]
     error = np.hypot(part["simulated_error"], part["test_risk_error"])
     # few seeds: Student's law, not the normal one
     sure = np.abs(gap) > stdtrit(part["seeds"] - 1.0, 1.0 - 0.5 / 400.0) * error
-    style: dict[str, Any] = {"cmap": "PiYG_r", "vmin": -0.3, "vmax": 0.3}
-    cells = part.assign(gap=gap)
-    drawn = _cells(panel, cells, "gap", **style)
-    ringed = part[sure]
-    if not ringed.empty:
-        _discs(panel, part[sure], "none", edgecolors="black", linewidths=1.0)
-    plt.colorbar(drawn, ax=panel, extend="both", label="difference of test risks")
-    panel.set(title=title)
+    look = {"cmap": "PiYG_r", "vmin": -0.3, "vmax": 0.3}
+    label = "difference of test risks"
+    _draw_cells(panel, part.assign(gap=gap), "gap", look, label=label, extend="both")
+    _draw_discs(panel, part, "none", edgecolors=np.where(sure, "black", "none"), linewidths=1.0)
 
 
 def _decorate(panel: Axes, part: pd.DataFrame) -> None:
@@ -183,13 +169,12 @@ def _decorate(panel: Axes, part: pd.DataFrame) -> None:
     from matplotlib.patches import Rectangle
     from matplotlib.ticker import FuncFormatter, MultipleLocator
 
-    style: dict[str, Any] = {"facecolor": "none", "edgecolor": "0.2", "hatch": "////"}
-    keys, values = (_spans(part[name].unique()) for name in ("ridge_k", "ridge_v"))
-    doubtful = part[part["status"] != "sampled"]
-    for key, value in zip(doubtful["ridge_k"], doubtful["ridge_v"], strict=True):
-        (left, right), (low, high) = keys[key], values[value]
-        panel.add_patch(Rectangle((left, low), right - left, high - low, linewidth=0.0, **style))
-    best = part[part["status"] == "sampled"].nsmallest(1, "test_risk")
+    width, height = (_log_step(part[name].unique()) for name in ("ridge_k", "ridge_v"))
+    trusted = part["status"] == "sampled"
+    for _, row in part[~trusted].iterrows():
+        corner = math.log10(row["ridge_k"]) - width / 2.0, math.log10(row["ridge_v"]) - height / 2.0
+        panel.add_patch(Rectangle(corner, width, height, linewidth=0.0, **_UNTRUSTED))
+    best = part[trusted].nsmallest(1, "test_risk")
     where = (np.log10(best["ridge_k"]), np.log10(best["ridge_v"]))
     panel.plot(*where, "*", color="black", markeredgecolor="white", markersize=8, zorder=4)
     for axis in (panel.xaxis, panel.yaxis):
@@ -199,8 +184,6 @@ def _decorate(panel: Axes, part: pd.DataFrame) -> None:
     panel.set(xlabel="ridge of the keys $r_k$", ylabel="ridge of the values $r_v$")
 
 
-def _spans(ridges: Any) -> dict[float, tuple[float, float]]:
-    """Return where the cell around each ridge begins and ends, as powers of ten."""
-    ordered = np.sort(np.asarray(ridges, dtype=float))
-    half = np.diff(np.log10(ordered)).mean() / 2.0  # the grid is geometric
-    return {ridge: (math.log10(ridge) - half, math.log10(ridge) + half) for ridge in ordered}
+def _log_step(ridges: Any) -> float:
+    """Return the width of a cell in powers of ten; the grid is geometric."""
+    return float(np.diff(np.log10(np.sort(ridges))).mean())

@@ -1,24 +1,21 @@
-"""Message passing on data, iteration by iteration, on the curve of its state evolution."""
+"""Message passing on data and its state evolution, iteration by iteration."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from slrlab._result import Estimate
-from slrlab._types import Report
+from slrlab._types import Axes, Figure, Report
 from slrlab.experiments.amp import compare_amp
 from slrlab.experiments.parallel import parallel_map
 from slrlab.experiments.student import family_p, half_width
+from slrlab.figures import style
 from slrlab.figures.registry import About
-from slrlab.figures.style import house_style
 from slrlab.model.tasks import make_task
 from slrlab.simulation.training.erm import training_bytes
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 ABOUT = About(
     title="Approximate message passing against its state evolution",
@@ -31,7 +28,7 @@ ABOUT = About(
     costs={"message passing": 40.0},
     compiled=True,
 )
-# task, signal, length, noise, alpha
+_KEYS = ["task", "signal", "length", "noise", "alpha"]
 PANELS = (
     ("spiked", 2.0, "3", 0.3, 2.0),
     ("spiked", 2.0, "1,2,3", 0.0, 2.0),
@@ -52,8 +49,6 @@ Panel = tuple[str, float, str, float, float]
 
 def compute(profile: str = "quick", report: Report | None = None) -> pd.DataFrame:
     """Return one row for each setting and iteration."""
-    import pandas as pd
-
     dim = DIM[profile]
     panels = PANELS[::2] if profile == "toy" else PANELS
     runs = [(panel, dim, SEEDS[profile], STEPS[profile]) for panel in panels]
@@ -67,79 +62,47 @@ def compute(profile: str = "quick", report: Report | None = None) -> pd.DataFram
 
 
 def _compared(run: tuple[Panel, int, int, int]) -> pd.DataFrame:
-    (name, signal, length, noise, alpha), dim, seeds, steps = run
+    panel, dim, seeds, steps = run
+    name, signal, length, noise, alpha = panel
     task = make_task(name, signal=signal, length=length, noise=noise)
-    found = compare_amp(task, alpha=alpha, dim=dim, seeds=seeds, steps=steps)
-    where: dict[str, Any] = {
-        "task": name,
-        "signal": signal,
-        "length": length,
-        "noise": noise,
-        "alpha": alpha,
-    }
-    return found.to_frame().assign(**where, dim=dim, seeds=seeds, status=str(found.status))
+    comparison = compare_amp(task, alpha=alpha, dim=dim, seeds=seeds, steps=steps)
+    setting: dict[str, Any] = dict(zip(_KEYS, panel, strict=True)) | {"dim": dim, "seeds": seeds}
+    return comparison.to_frame().assign(**setting, status=str(comparison.status))
 
 
+@style.house_style()
 def draw(frame: pd.DataFrame) -> Figure:
     """Draw one panel for each setting: state evolution as lines, simulation as markers."""
-    import matplotlib.pyplot as plt
-
-    keys = ["task", "signal", "length", "noise", "alpha"]
-    groups = list(frame.groupby(keys, sort=False))
-    with house_style():
-        rows = (len(groups) + 1) // 2
-        figure, axes = plt.subplots(
-            rows,
-            2,
-            figsize=(6.8, 1.0 + 2.7 * rows),
-            sharex=True,
-            sharey=True,
-            squeeze=False,
-            layout="constrained",
-        )
-        for panel, (_, part) in zip(axes.flat, groups, strict=True):
-            _panel(panel, part)
-            panel.set_title(_title(part))
-        for panel in axes[-1]:
-            panel.set_xlabel("iteration")
-        axes[0, 0].set_ylim(0.0, 1.2)
-        figure.supylabel("overlap with the teacher, test risk", fontsize=9)
-        handles, labels = axes[0, 0].get_legend_handles_labels()
-        size = f"$D={int(frame['dim'].iloc[0])}$, {int(frame['seeds'].iloc[0])} seeds"
-        figure.legend(
-            handles,
-            labels,
-            loc="outside lower center",
-            ncols=3,
-            title=f"lines: state evolution; markers: {size}, 95 % intervals",
-        )
-        return figure
+    groups = list(frame.groupby(_KEYS, sort=False))
+    rows = (len(groups) + 1) // 2
+    figure, axes = style.new_figure(rows, 2, 6.8, 1.0 + 2.7 * rows, sharex=True, sharey=True)
+    for panel, (_, part) in zip(axes.flat, groups, strict=True):
+        _draw_setting(panel, part)
+    for panel in axes[-1]:
+        panel.set_xlabel("iteration")
+    axes[0, 0].set_ylim(0.0, 1.2)
+    figure.supylabel("overlap with the teacher, test risk", fontsize=9)
+    size = f"$D={int(frame['dim'].iloc[0])}$, {int(frame['seeds'].iloc[0])} seeds"
+    figure.legend(
+        *axes[0, 0].get_legend_handles_labels(),
+        loc="outside lower center",
+        ncols=3,
+        title=f"lines: state evolution; markers: {size}, 95 % intervals",
+    )
+    return figure
 
 
-def _title(part: pd.DataFrame) -> str:
-    row = part.iloc[0]
-    signal = "\\infty" if math.isinf(row["signal"]) else f"{row['signal']:g}"
-    noise = f", $\\Delta={row['noise']:g}$" if row["noise"] else ""
-    length = f"L\\in\\{{{row['length']}\\}}" if "," in str(row["length"]) else f"L={row['length']}"
-    where = f"$\\nu={signal}$, ${length}${noise}, $\\alpha={row['alpha']:g}$"
-    values = [value for name in _CURVES for value in part[f"{name}_p_value"]]
-    return f"{row['task']}-SLR, {where}\nlargest deviation: p = {family_p(values):.2g}"
-
-
-def _panel(panel: Axes, part: pd.DataFrame) -> None:
+def _draw_setting(panel: Axes, part: pd.DataFrame) -> None:
     for name, (label, colour, mark) in _CURVES.items():
         means = [
             Estimate(row[name], row[f"{name}_error"], row["seeds"] - 1.0)
             for row in part.to_dict("records")
         ]
         panel.plot(part["iteration"], part[f"{name}_se"], color=colour)
-        panel.errorbar(
-            part["iteration"],
-            part[name],
-            yerr=[half_width(mean) for mean in means],
-            fmt=mark,
-            color=colour,
-            markerfacecolor="white",
-            capsize=2,
-            label=label,
-        )
+        look: dict[str, Any] = {"fmt": mark, "color": colour, "markerfacecolor": "white"}
+        bars = [half_width(mean) for mean in means]
+        panel.errorbar(part["iteration"], part[name], yerr=bars, capsize=2, label=label, **look)
+    task, *setting = part[_KEYS].iloc[0]
+    symbols = style.in_symbols(**dict(zip(_KEYS[1:], setting, strict=True)))
+    p_values = [value for name in _CURVES for value in part[f"{name}_p_value"]]
+    panel.set_title(f"{task}-SLR, {symbols}\nlargest deviation: p = {family_p(p_values):.2g}")

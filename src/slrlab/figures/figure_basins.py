@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
-from slrlab._types import FloatArray, Report
+from slrlab._types import Axes, Figure, FloatArray, Report
 from slrlab.experiments.parallel import parallel_map
+from slrlab.figures import style
+from slrlab.figures.points import Row
 from slrlab.figures.registry import About
-from slrlab.figures.style import END_COLORS, house_style
 from slrlab.model.tasks import make_task
 from slrlab.theory.landscape.ensemble import FlowEnsemble, flow_ensemble
 from slrlab.theory.landscape.minima import Kind
@@ -17,18 +20,16 @@ from slrlab.theory.landscape.risk import SIZE
 from slrlab.theory.landscape.table import TabulatedLandscape, tabulate
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
     from matplotlib.image import AxesImage
 
 ABOUT = About(
     title="Basins of attraction of gradient flow, spiked-SLR, signal 2, length 10",
     caption="""
     Top: where gradient flow from starts of length 2 ends, by the directions of keys and values.
-    Middle: how long it takes; hatched starts leave for infinity and have no time. Bottom: where
-    starts of random direction end, by their length: short ones all end matched, and only long ones
-    reach the mismatched minimum or, for linear attention, leave for infinity.
+    Middle: how long it takes; from hatched starts the keys grow without bound and no time is
+    given. Bottom: where starts of random direction end, by their length. All short starts end
+    matched; only long ones end at the mismatched minimum, which linear attention reaches at
+    infinity.
     """,
     costs={"figure basins": 18.0},
 )
@@ -37,9 +38,9 @@ ACTIVATIONS = ("softmax", "linear")
 ANGLES = {"toy": 7, "quick": 19, "full": 61}
 SIZES = {"toy": (0.1, 0.5), "quick": (0.1, 2.0), "full": (0.1, 2.0)}
 LENGTHS = {"toy": (0.05, 1.0, 3), "quick": (0.05, 5.0, 11), "full": (0.05, 5.0, 21)}
-CLOSE = 0.01  # of the last risk
-TIMES = (0.1, 200.0)  # ends of the colours
-BOX = {"toy": 1.5, "quick": 6.0, "full": 6.0}  # keys beyond it have left
+CLOSE = 0.01  # distance to the last risk that counts as its end
+TIMES = (0.1, 200.0)  # range of the colours
+BOX = {"toy": 1.5, "quick": 6.0, "full": 6.0}  # range of the keys that is tabulated
 STARTS = {"toy": 20, "quick": 200, "full": 1000}
 ENDS = {
     "matched": "matched",
@@ -48,23 +49,22 @@ ENDS = {
     "reversed": "$k$ along $-k^*$, $v$ along $-v^*$ (to infinity)",
     "other": "other or not finished",
 }
+_TURNS = [-180, -90, 0, 90, 180]
 _NO_TIME: dict[str, Any] = {"facecolor": "white", "edgecolor": "0.6", "hatch": "////"}
 
 
 def compute(profile: str = "quick", report: Report | None = None) -> pd.DataFrame:
     """Return rows of two panels: starts at two angles, and shares of random starts in R⁴.
 
-    ``left`` says that the keys grew out of the box that was tabulated: for linear attention they
-    grow for ever.
+    ``left`` says that the keys grew out of the box that was tabulated. Those of linear attention
+    grow without bound.
     """
-    import pandas as pd
-
     settings = [(activation, profile) for activation in ACTIVATIONS]
     parts = parallel_map(_rows, settings, label="figure basins", report=report)
-    return pd.DataFrame([row for part in parts for row in part])
+    return pd.DataFrame(chain.from_iterable(parts))
 
 
-def _rows(setting: tuple[str, str]) -> list[dict[str, Any]]:
+def _rows(setting: tuple[str, str]) -> list[Row]:
     activation, profile = setting
     task = make_task("spiked", signal=SIGNAL, length=LENGTH)
     box = BOX[profile]
@@ -77,24 +77,24 @@ def _rows(setting: tuple[str, str]) -> list[dict[str, Any]]:
     for index, size in enumerate(np.geomspace(*LENGTHS[profile]).tolist()):
         k, v = np.random.default_rng(index).standard_normal((2, STARTS[profile], SIZE))
         k, v = (size * x / np.linalg.norm(x, axis=1, keepdims=True) for x in (k, v))
-        found = flow_ensemble(table, k, v)
-        ends = _ends(found)
+        flows = flow_ensemble(table, k, v)
+        ends = _ends(flows)
         row = {"panel": "random", "activation": activation, "size": size, "starts": len(ends)}
         row |= {end: ends.count(end) for end in ENDS}
-        rows.append(row | {"left": sum(status == "diverged" for status in found.statuses)})
+        rows.append(row | {"left": sum(status == "diverged" for status in flows.statuses)})
     return rows
 
 
-def _angles(table: TabulatedLandscape, size: float, count: int) -> list[dict[str, Any]]:
+def _angles(table: TabulatedLandscape, size: float, count: int) -> list[Row]:
     turns = np.linspace(-180.0, 180.0, count)
     a, b = (x.ravel() for x in np.meshgrid(turns, turns, indexing="ij"))
-    k, v = size * np.zeros((2, a.size, SIZE))
+    k, v = np.zeros((2, a.size, SIZE))
     k[:, 0], k[:, 1] = size * _cosine(a), size * _cosine(a - 90.0)
     v[:, 0], v[:, 1] = size * _cosine(b - 90.0), size * _cosine(b)
-    found = flow_ensemble(table, k, v)
-    left = [status == "diverged" for status in found.statuses]
-    times = np.where(left, np.nan, found.time_within(CLOSE, found.risk[-1]))
-    columns = zip(a.tolist(), b.tolist(), _ends(found), left, times.tolist(), strict=True)
+    flows = flow_ensemble(table, k, v)
+    left = [status == "diverged" for status in flows.statuses]
+    times = np.where(left, np.nan, flows.time_within(CLOSE, flows.risk[-1]))
+    columns = zip(a.tolist(), b.tolist(), _ends(flows), left, times.tolist(), strict=True)
     names = ("angle_k", "angle_v", "end", "left", "time")
     return [dict(zip(names, values, strict=True)) for values in columns]
 
@@ -103,10 +103,10 @@ def _cosine(degrees: FloatArray) -> FloatArray:
     return np.asarray(np.cos(np.deg2rad(degrees)))
 
 
-def _ends(found: FlowEnsemble) -> list[str]:
-    """Return what each flow leads to."""
+def _ends(flows: FlowEnsemble) -> list[str]:
+    """Return where each flow ends, one of `ENDS`."""
     ends = []
-    for kind, k, v, status in zip(found.kinds, found.k, found.v, found.statuses, strict=True):
+    for kind, k, v, status in zip(flows.kinds, flows.k, flows.v, flows.statuses, strict=True):
         if status == "not converged":
             ends.append("other")
         elif kind is Kind.MISMATCHED:
@@ -118,71 +118,68 @@ def _ends(found: FlowEnsemble) -> list[str]:
     return ends
 
 
+@style.house_style()
 def draw(frame: pd.DataFrame) -> Figure:
     """Draw for each activation the basins of the longer starts, the times, and the shares."""
-    import matplotlib.pyplot as plt
     from matplotlib.patches import Patch
 
-    with house_style():
-        figure, axes = plt.subplots(3, 2, figsize=(6.4, 9.2), layout="constrained")
-        for column, activation in zip(axes.T, ACTIVATIONS, strict=True):
-            part = frame[frame["activation"] == activation]
-            angles = part[part["panel"] == "angles"]
-            large = angles["size"].max()
-            angles = angles[angles["size"] == large]
-            _basins(column[0], angles)
-            shown = _times(column[1], angles)
-            _shares(column[2], part[part["panel"] == "random"])
-            column[0].set_title(f"{activation}: end, starts of length {large:g}")
-            column[1].set_title(f"{activation}: time to its end")
-            column[2].set_title(f"{activation}: starts of any direction")
-            for panel in column[:2]:
-                panel.set(xticks=[-180, -90, 0, 90, 180], yticks=[-180, -90, 0, 90, 180])
-                panel.set_xlabel("angle of $k$ from $k^*$ to $v^*$")
-                panel.grid(visible=False)
-        for panel in axes[:2, 0]:
-            panel.set_ylabel("angle of $v$ from $v^*$ to $k^*$")
-        axes[2, 0].set_ylabel("share of starts")
-        label = f"time until the risk is within {CLOSE:g}\nof its last value"
-        figure.colorbar(shown, ax=axes[1], label=label, shrink=0.8)
-        handles = [Patch(color=END_COLORS[end], label=label) for end, label in ENDS.items()]
-        handles.append(Patch(label="no time: leaves for infinity", **_NO_TIME))
-        figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=8)
-        return figure
+    figure, axes = style.new_figure(3, 2, 6.4, 9.2)
+    for (ends, times, shares), activation in zip(axes.T, ACTIVATIONS, strict=True):
+        part = frame[frame["activation"] == activation]
+        angles = part[part["panel"] == "angles"]
+        longest = angles["size"].max()
+        angles = angles[angles["size"] == longest]
+        _draw_ends(ends, angles)
+        image = _draw_times(times, angles)
+        _draw_shares(shares, part[part["panel"] == "random"])
+        ends.set_title(f"{activation}: end, starts of length {longest:g}")
+        times.set_title(f"{activation}: time to its end")
+        shares.set_title(f"{activation}: starts of any direction")
+        for panel in (ends, times):
+            panel.set(xticks=_TURNS, yticks=_TURNS, xlabel="angle of $k$ from $k^*$ to $v^*$")
+            panel.grid(visible=False)
+    for panel in axes[:2, 0]:
+        panel.set_ylabel("angle of $v$ from $v^*$ to $k^*$")
+    axes[2, 0].set_ylabel("share of starts")
+    label = f"time until the risk is within {CLOSE:g}\nof its last value"
+    figure.colorbar(image, ax=axes[1], label=label, shrink=0.8)
+    handles = [Patch(color=style.END_COLORS[end], label=label) for end, label in ENDS.items()]
+    handles.append(Patch(label="no time: leaves for infinity", **_NO_TIME))
+    figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=8)
+    return figure
 
 
-def _image(part: pd.DataFrame, column: str) -> tuple[FloatArray, tuple[float, float, float, float]]:
+def _draw_image(panel: Axes, part: pd.DataFrame, column: str, **look: Any) -> AxesImage:
+    """Fill a cell around each pair of angles with the colour of one column."""
     table = part.pivot(index="angle_v", columns="angle_k", values=column)
-    half = 180.0 / (len(table) - 1)
-    return table.to_numpy(), (-180.0 - half, 180.0 + half, -180.0 - half, 180.0 + half)
+    edge = 180.0 + 180.0 / (len(table) - 1)
+    extent = (-edge, edge, -edge, edge)
+    return panel.imshow(table.to_numpy(), extent=extent, origin="lower", **look)
 
 
-def _basins(panel: Axes, part: pd.DataFrame) -> None:
+def _draw_ends(panel: Axes, part: pd.DataFrame) -> None:
     from matplotlib.colors import ListedColormap
 
     names = list(ENDS)
-    image, extent = _image(part.assign(code=part["end"].map(names.index)), "code")
-    colors = ListedColormap([END_COLORS[name] for name in names])
-    panel.imshow(
-        image, extent=extent, origin="lower", cmap=colors, vmin=-0.5, vmax=len(names) - 0.5
-    )
+    codes = part.assign(code=part["end"].map(names.index))
+    colors = ListedColormap([style.END_COLORS[name] for name in names])
+    _draw_image(panel, codes, "code", cmap=colors, vmin=-0.5, vmax=len(names) - 0.5)
 
 
-def _times(panel: Axes, part: pd.DataFrame) -> AxesImage:
+def _draw_times(panel: Axes, part: pd.DataFrame) -> AxesImage:
     from matplotlib.colors import LogNorm
     from matplotlib.patches import Rectangle
 
-    image, extent = _image(part, "time")
-    corner, size = (extent[0], extent[2]), (extent[1] - extent[0], extent[3] - extent[2])
-    panel.add_patch(Rectangle(corner, *size, zorder=0, **_NO_TIME))
-    norm = LogNorm(*TIMES, clip=True)
-    return panel.imshow(image, extent=extent, origin="lower", cmap="viridis", norm=norm)
+    image = _draw_image(panel, part, "time", cmap="viridis", norm=LogNorm(*TIMES, clip=True))
+    left, right, low, high = image.get_extent()
+    panel.add_patch(Rectangle((left, low), right - left, high - low, zorder=-1, **_NO_TIME))
+    return image
 
 
-def _shares(panel: Axes, part: pd.DataFrame) -> None:
+def _draw_shares(panel: Axes, part: pd.DataFrame) -> None:
     names = [name for name in ENDS if name != "mirror"]
     total = part.assign(mismatched=part["mismatched"] + part["mirror"])
     shares = [total[name] / total["starts"] for name in names]
-    panel.stackplot(part["size"], *shares, colors=[END_COLORS[name] for name in names])
+    panel.stackplot(part["size"], *shares, colors=[style.END_COLORS[name] for name in names])
     panel.plot(part["size"], shares[0], color="black", marker="o", markersize=3)
     panel.set(xscale="log", ylim=(0.0, 1.0), xlabel="length $|k|=|v|$ of the start")

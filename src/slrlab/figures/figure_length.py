@@ -3,39 +3,32 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
-from slrlab._types import Report
+from slrlab._types import Figure, Report
 from slrlab.experiments.parallel import parallel_map
-from slrlab.figures.points import minimal_risk_row
+from slrlab.figures import style
+from slrlab.figures.points import ACTIVATIONS, minimal_risk_row, sorted_table
 from slrlab.figures.registry import About
-from slrlab.figures.style import BAYES, MARKS, house_style, mark_statuses, shared_legend
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
 
 ABOUT = About(
     title="Minimal risk against the sequence length",
     caption="""
     Least risk that each attention can reach with infinite data against the length, from one token
-    to a million, beside the Bayes risk (grey). Softmax lies on it; linear and softplus attention
-    predict nothing beyond some thousand tokens, erf falls behind. A cross (boundary) marks an
-    optimum at the edge of the search: the best keys vanish or grow without bound.
+    to a million, and the Bayes risk (grey). Softmax lies on it. Linear and softplus attention do no
+    better than the prediction 0 beyond some thousand tokens, and erf lies above softmax. Where the
+    best keys of softplus grow without bound, its risk is that of the limit.
     """,
     costs={"length": 8.0},
 )
 POINTS = {"toy": 4, "quick": 13, "full": 43}
 PANELS = (("spiked", 16.0), ("max", 10.0), ("max", math.inf))
-ACTIVATIONS = ("softmax", "linear", "erf", "softplus")
 
 
 def compute(profile: str = "quick", report: Report | None = None) -> pd.DataFrame:
     """Return one row for each panel, length and activation."""
-    import pandas as pd
-
     lengths = np.unique(np.rint(np.geomspace(1, 1e6, POINTS[profile])).astype(int))
     settings = [
         (task, signal, int(length), activation)
@@ -44,28 +37,18 @@ def compute(profile: str = "quick", report: Report | None = None) -> pd.DataFram
         for task, signal in PANELS
     ]
     rows = parallel_map(minimal_risk_row, settings, label="length", report=report)
-    return pd.DataFrame(rows).sort_values(["task", "signal", "activation", "length"])
+    return sorted_table(rows, "task", "signal", "activation", "length")
 
 
+@style.house_style()
 def draw(frame: pd.DataFrame) -> Figure:
     """Draw one panel for each task and signal."""
-    import matplotlib.pyplot as plt
-
-    with house_style():
-        figure, axes = plt.subplots(1, 3, figsize=(7.2, 3.4), sharey=True, layout="constrained")
-        for panel, (task, signal) in zip(axes, PANELS, strict=True):
-            part = frame[(frame["task"] == task) & (frame["signal"] == signal)]
-            bayes = part[part["activation"] == "softmax"]
-            panel.plot(
-                bayes["length"], bayes["bayes_risk"], color="0.75", linewidth=5, label=BAYES.label
-            )
-            for activation in ACTIVATIONS:
-                curve = part[part["activation"] == activation]
-                panel.plot(curve["length"], curve["risk"], **MARKS[activation].line(markevery=2))
-                mark_statuses(panel, curve["length"], curve["risk"], curve["status"])
-            shown = "\\infty" if math.isinf(signal) else f"{signal:g}"
-            panel.set(xscale="log", title=f"{task}-SLR, $\\nu={shown}$", xlabel="length $L$")
-        axes[0].set_ylabel("minimal risk")
-        axes[0].set_ylim(-0.03, 1.05)
-        shared_legend(figure, axes, ncols=3)
-        return figure
+    figure, (axes,) = style.new_figure(1, len(PANELS), 7.2, 3.4, sharey=True)
+    for panel, (task, signal) in zip(axes, PANELS, strict=True):
+        part = frame[(frame["task"] == task) & (frame["signal"] == signal)]
+        style.draw_minimal_risks(panel, part, "length", ACTIVATIONS, 2)
+        title = f"{task}-SLR, {style.in_symbols(signal=signal)}"
+        panel.set(xscale="log", title=title, xlabel="length $L$")
+    axes[0].set(ylabel="minimal risk", ylim=(-0.03, 1.05))
+    style.shared_legend(figure, axes)
+    return figure

@@ -1,7 +1,7 @@
-"""Every figure and table there is: found by the names of their files, imported when needed.
+"""All figures and tables, listed by the names of their files and imported when needed.
 
 ``figure_NAME.py`` makes figure NAME, ``table_NAME.py`` table NAME. Each has ``ABOUT``, ``compute``
-and, for a figure, ``draw``; nothing else has to know of a new one.
+and, for a figure, ``draw``; a new one is registered nowhere else.
 """
 
 from __future__ import annotations
@@ -21,17 +21,19 @@ PROFILES = ("toy", "quick", "full")
 
 @dataclass(frozen=True)
 class About:
-    """What a figure or table says of itself.
+    """Description of a figure or table.
 
     ``caption`` says in two to four sentences what is drawn and what to see. ``costs`` are the
     seconds of one core that each stage (a label of its progress) takes in the quick profile.
-    ``compiled`` says that it calls compiled kernels.
+    ``compiled`` is true if it calls compiled kernels. ``section`` is the part of the report that
+    shows it.
     """
 
     title: str
     caption: str = ""
     costs: Mapping[str, float] = field(default_factory=dict)
     compiled: bool = False
+    section: str = "Figures"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "caption", " ".join(self.caption.split()))
@@ -52,6 +54,11 @@ def _modules(kind: str) -> dict[str, str]:
 
 
 FIGURES, TABLES = _modules("figure"), _modules("table")
+
+
+def depends_on_profile(value: object) -> bool:
+    """Return whether a constant of a module has one value for each profile."""
+    return isinstance(value, dict) and set(value) == set(PROFILES)
 
 
 def figure_module(name: str) -> ModuleType:

@@ -1,7 +1,7 @@
-"""Everything there is, computed: what to show soon comes first, and no core waits for another.
+"""All figures, tables and claims in one run; items that take little time come first.
 
-Several items are under way at a time. They share the workers in the order of the items, so the
-first ones end first, and the next ones fill the gaps. The page is written anew after each.
+Several items run at a time and share the workers in the order of the items: the first ones end
+first, and the next ones use the workers that are free. The page is rewritten after each item.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from slrlab.figures import compute_figure, draw_figure, make_table
 from slrlab.figures.registry import FIGURES, PROFILES, TABLES, figure_module, table_module
 from slrlab.figures.report import CLAIMS_ITEM, Contents, figure_item, render, table_item
 
-# seconds of one core, for the time left; those of figures and tables stand in their modules
+# seconds of one core, for the time left; the modules of figures and tables have theirs
 COSTS = {"compiling": 44.0, CLAIMS_ITEM: 7.0}
 _OTHER = 5.0  # a stage without a cost
-_ABREAST = 4  # items under way at a time
-_SURE = 20.0  # seconds after which the speed of this run counts as much as the expected one
+_ITEMS_AT_ONCE = 4
+_SURE = 20.0  # seconds after which the measured speed has the same weight as the expected one
 
 
 class Overall:
-    """One line about the whole run: which item, how much is done, how long it may still take."""
+    """One line about the whole run: item, share that is done, estimate of the time left."""
 
     def __init__(
         self, items: list[str], page: Path, costs: dict[str, float], report: Report | None = None
@@ -47,7 +47,7 @@ class Overall:
         self._lock = threading.Lock()
 
     def stage(self, done: int, total: int, label: str) -> None:
-        """Take note that a stage has got on; its first call says what was known before."""
+        """Record the progress of a stage; its first call counts as done before this run."""
         with self._lock:
             share = done / total if total else 1.0
             if label not in self._done:
@@ -56,7 +56,7 @@ class Overall:
             self._show()
 
     def ended(self, item: str) -> None:
-        """Take note that an item is complete."""
+        """Record that an item is complete."""
         with self._lock:
             self._ended.append(item)
             self._show()
@@ -66,7 +66,7 @@ class Overall:
             self._report(round(1000 * self._share()), 1000, str(self))
 
     def _costs(self) -> tuple[float, float]:
-        """Return the cost of what is done and of everything, as far as it is known."""
+        """Return the cost of what is done and the cost of all known stages."""
         done = sum(share * self._known[label] for label, share in self._done.items())
         return done, sum(self._known.values())
 
@@ -86,8 +86,8 @@ class Overall:
         speed = (done - self._before + _SURE * self._workers) / (spent + _SURE)
         left = _in_words((whole - done) / speed)
         share = f"{100.0 * self._share():.0f} %"
-        look = f"; see {self._page}" if self._ended else ""
-        return f"item {number} of {len(self._items)}: {waiting[0]}, {share}, {left} left{look}"
+        page = f"; see {self._page}" if self._ended else ""
+        return f"item {number} of {len(self._items)}: {waiting[0]}, {share}, {left} left{page}"
 
 
 def _in_words(seconds: float) -> str:
@@ -103,9 +103,9 @@ def reproduce_all(
     """Make every figure and table, check every claim, write ``report.html``.
 
     Returns the files and whether all claims hold. ``report(done, 1000, line)`` is called with one
-    line about the whole run. The page is there as soon as the first figure is, and grows.
+    line about the whole run. The page exists as soon as the first figure does, and grows.
 
-    Stopped and called again, it goes on with what is missing: finished points are kept in ``out``.
+    Finished points are kept in ``out``: stopped and called again, it computes only missing ones.
 
     Raises
     ------
@@ -131,8 +131,7 @@ def reproduce_all(
             contents.finished[item] = time.perf_counter() - start
             _replace(page, render(contents))
             overall.ended(item)
-    verdicts = contents.verdicts or []
-    return [*paths, page], all(verdict.holds for verdict in verdicts)
+    return [*paths, page], all(verdict.holds for verdict in contents.verdicts or [])
 
 
 Item = Callable[[Report], Any]
@@ -149,7 +148,7 @@ def _items(out: Path, profile: str) -> dict[str, Item]:
 
 
 def _turn(name: str) -> tuple[bool, float]:
-    """Sort figures without compiled code first, short ones before long; then long ones first."""
+    """Return the key that sorts figures: uncompiled from short to long, compiled from long."""
     about = figure_module(name).ABOUT
     cost = sum(about.costs.values())
     return about.compiled, -cost if about.compiled else cost
@@ -162,7 +161,7 @@ def _all_costs() -> dict[str, float]:
 
 
 def _figure(name: str, out: Path, profile: str, report: Report) -> Callable[[], list[Path]]:
-    """Compute a figure; return how to draw it, which only one thread at a time can."""
+    """Compute a figure; return a function that draws it, for one thread at a time."""
     frame = compute_figure(name, out, profile=profile, report=report)
     return partial(draw_figure, name, out, frame)
 
@@ -173,12 +172,12 @@ def _table(name: str, out: Path, profile: str, report: Report) -> Callable[[], l
 
 
 def _in_turn(items: dict[str, Item], report: Report) -> Iterator[tuple[str, Any]]:
-    """Yield what each item gives, one after another; several are under way at a time."""
-    if default_workers() == 1:  # compiled code may use the cores by itself, from one thread
+    """Yield the value of each item in order; several items run at a time."""
+    if default_workers() == 1:  # compiled code may use all cores from one thread
         for name, run in items.items():
             yield name, run(report)
         return
-    threads = ThreadPoolExecutor(_ABREAST)
+    threads = ThreadPoolExecutor(_ITEMS_AT_ONCE)
     try:
         compiled = _begin(threads, -1, partial(_compile, report))
         futures: dict[str, Future[Any]] = {}
@@ -199,7 +198,7 @@ def _begin(threads: ThreadPoolExecutor, rank: int, run: Callable[[], Any]) -> Fu
 
 
 def _compile(report: Report) -> None:
-    """Let one worker compile, once for all: two that need a kernel at once would both do it."""
+    """Compile in one worker: workers that need a kernel at the same time would all compile it."""
     parallel_map(_compile_kernels, [None], label="compiling", report=report)
 
 
@@ -214,7 +213,7 @@ def _after(before: Future[Any] | None, run: Item, report: Report) -> Any:
 
 
 def _replace(path: Path, text: str) -> None:
-    """Write a file so that a reader meets the old or the new one, never a part."""
+    """Write a file so that a reader sees the old or the new text, never a part."""
     new = path.with_name(f".{path.name}.new")
     new.write_text(text, encoding="utf-8")
     new.replace(path)

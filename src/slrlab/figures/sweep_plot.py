@@ -1,19 +1,18 @@
-"""A plot of any sweep: its value against one column, a curve for each combination of the rest."""
+"""A plot of any sweep: its value against one column, one curve for each other setting."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from slrlab.figures.style import MARKS, house_style
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 _OWN = {"seed", "value", "error", "status", "message", "seconds", "versions", "finished", "key"}
 _KINDS = (".png", ".pdf", ".svg")
-_INSIDE = 6  # series that a legend inside the axes may name
+_INSIDE = 6  # largest number of curves for a legend inside the axes
 _COLOURS = ("#000000", "#56B4E9", "#E69F00", "#882255", "#999933", "#666666")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1)), (0, (3, 1, 1, 1)))
@@ -28,7 +27,6 @@ def plot_sweep(frame: pd.DataFrame, x: str, path: Path) -> None:
         If there is no such column of numbers, nothing to draw, or the suffix is unknown.
     """
     import matplotlib as mpl
-    import pandas as pd
 
     if path.suffix not in _KINDS:
         raise ValueError(f"plot must end with {', '.join(_KINDS)}, got {path}")
@@ -70,8 +68,8 @@ def series_looks(
 ) -> list[dict[str, Any]]:
     """Return colour, marker and dashes of each series, no two alike.
 
-    Activations keep their colour in all figures; what else varies is told apart by markers, then
-    by dashes. Without activations there is a colour, a marker and a kind of dashes for each series.
+    Activations keep their colour in all figures; other settings differ by markers, then by dashes.
+    Without activations each series has its own colour, marker and dashes.
     """
     position = varied.index("activation") if "activation" in varied else None
     rest = [tuple(n for at, n in enumerate(names) if at != position) for names in series]

@@ -1,20 +1,21 @@
 """Table 1: rates and closed forms of the population theory, predicted and measured.
 
-Rates are fitted to computed risks with every constant left free; closed forms stand beside the
-quadrature, which does not know them, and beside vectors in D dimensions on drawn tokens.
+Rates are fitted to computed risks with all constants free. Closed forms are compared with the
+quadrature, which does not use them, and with vectors in D dimensions on drawn tokens.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from slrlab._types import Report
 from slrlab.experiments.parallel import parallel_map
 from slrlab.experiments.rates import LAWS, LENGTHS, rate_fits
+from slrlab.figures.points import Row
 from slrlab.figures.registry import About
 from slrlab.model.activations import make_activation
 from slrlab.model.lengths import LengthLaw
@@ -25,9 +26,6 @@ from slrlab.theory.moments.selected import selected_score_mean
 from slrlab.theory.population.bayes_risk import bayes_risk
 from slrlab.theory.population.closed_forms import best_elementwise_risk, linear_risk
 from slrlab.theory.population.minimal import PopulationRisk, minimal_risk
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 ABOUT = About(
     title="Rates and closed forms, predicted and measured",
@@ -42,8 +40,6 @@ _QUADRATURE, _FIT, _DRAWN = "quadrature", "fit", f"drawn, D={DIM}"
 
 def compute(profile: str = "quick", report: Report | None = None) -> pd.DataFrame:
     """Return one row for each constant: what is predicted, what was measured and how."""
-    import pandas as pd
-
     rows = [*_rates(report), *_long_sequences(), *_linear(), *_best()]
     items = [(task, SAMPLES[profile]) for task in _tasks()]
     rows += parallel_map(_drawn, items, label="table 1: drawn tokens", report=report)
@@ -58,29 +54,21 @@ def _row(
     values: tuple[float, float],
     how: str,
     error: float = math.nan,
-) -> dict[str, Any]:
+) -> Row:
     predicted, measured = values
-    return {
-        "task": task,
-        "activation": activation,
-        "length": str(length),
-        "quantity": quantity,
-        "predicted": predicted,
-        "measured": measured,
-        "deviation": measured - predicted,
-        "error": error,
-        "how": how,
-    }
+    row: Row = {"task": task, "activation": activation, "length": str(length)}
+    row |= {"quantity": quantity, "predicted": predicted, "measured": measured}
+    return row | {"deviation": measured - predicted, "error": error, "how": how}
 
 
-def _rates(report: Report | None) -> Iterator[dict[str, Any]]:
+def _rates(report: Report | None) -> Iterator[Row]:
     for fit in rate_fits(report):
         sides = (fit.predicted, fit.fitted)
         yield _row("spiked", fit.activation, fit.length, fit.quantity, sides, _FIT)
 
 
-def _long_sequences() -> Iterator[dict[str, Any]]:
-    """Max-SLR without a temperature: what linear attention gains dies out as L grows."""
+def _long_sequences() -> Iterator[Row]:
+    """Max-SLR at infinite signal: the gain of linear attention vanishes as L grows."""
     tasks = [MaxSLR(math.inf, LengthLaw.of(length)) for length in LONG]
     gains = [1.0 - minimal_risk(task, "linear").risk for task in tasks]
     means = [1.0 + selected_score_mean(task) ** 2 for task in tasks]
@@ -89,67 +77,53 @@ def _long_sequences() -> Iterator[dict[str, Any]]:
     quantity = "power p of 1/L in (1 − E)/(1 + μ²), signal inf"
     yield _row("max", "linear", lengths, quantity, (1.0, float(slope)), _FIT)
     softmax = minimal_risk(tasks[-1], "softmax")
-    yield _row(
-        "max",
-        "softmax",
-        LONG[-1],
-        "risk, signal inf",
-        (0.0, softmax.risk),
-        _QUADRATURE,
-        softmax.error,
-    )
+    sides, quantity = (0.0, softmax.risk), "risk, signal inf"
+    yield _row("max", "softmax", LONG[-1], quantity, sides, _QUADRATURE, softmax.error)
 
 
 def _tasks() -> list[Task]:
     return [kind(SIGNAL, LengthLaw.of(law)) for kind in (SpikedSLR, MaxSLR) for law in LAWS]
 
 
-def _linear() -> Iterator[dict[str, Any]]:
+def _linear() -> Iterator[Row]:
     for task in _tasks():
-        found, mean = minimal_risk(task, "linear"), task.length.mean
+        minimum, mean = minimal_risk(task, "linear"), task.length.mean
         if isinstance(task, MaxSLR):
-            best = selected_score_mean(task)
+            m_k = selected_score_mean(task)
         else:
-            best = math.sqrt(SIGNAL) * (mean - 1.0) / mean
-        yield _found(task, "linear", "risk", linear_risk(task), found)
-        yield _found(task, "linear", "best m_k", best, found)
+            m_k = math.sqrt(SIGNAL) * (mean - 1.0) / mean
+        yield _exact(task, "linear", "risk", linear_risk(task), minimum)
+        yield _exact(task, "linear", "best m_k", m_k, minimum)
 
 
-def _best() -> Iterator[dict[str, Any]]:
+def _best() -> Iterator[Row]:
     for task in _tasks():
-        found, scale = minimal_risk(task, "softmax"), task.posterior_scale or math.nan
-        yield _found(task, "softmax", "risk: Bayes", bayes_risk(task).risk, found)
-        yield _found(task, "softmax", "best m_k: c_ν", scale, found)
+        minimum, scale = minimal_risk(task, "softmax"), task.posterior_scale or math.nan
+        yield _exact(task, "softmax", "risk: Bayes", bayes_risk(task).risk, minimum)
+        yield _exact(task, "softmax", "best m_k: c_ν", scale, minimum)
     logistic = make_activation("elementwise: sigmoid(x)", bias="optimal")
     for length in LENGTHS:
         spiked = SpikedSLR(SIGNAL, LengthLaw.of(length))
-        bound, found = best_elementwise_risk(spiked), minimal_risk(spiked, logistic)
-        yield _found(spiked, "best elementwise", "risk", bound, found)
+        bound, minimum = best_elementwise_risk(spiked), minimal_risk(spiked, logistic)
+        yield _exact(spiked, "best elementwise", "risk", bound, minimum)
 
 
-def _found(
-    task: Task, activation: str, quantity: str, predicted: float, found: PopulationRisk
-) -> dict[str, Any]:
+def _exact(
+    task: Task, activation: str, quantity: str, predicted: float, minimum: PopulationRisk
+) -> Row:
+    """Return a closed form and the quadrature, of the risk or else of the best ``m_k``."""
     risk = quantity.startswith("risk")
-    return _row(
-        task.name,
-        activation,
-        task.length,
-        f"{quantity}, signal {SIGNAL:g}",
-        (predicted, found.risk if risk else found.m_k),
-        _QUADRATURE,
-        found.error if risk else math.nan,
-    )
+    measured, error = (minimum.risk, minimum.error) if risk else (minimum.m_k, math.nan)
+    sides, name = (predicted, measured), f"{quantity}, signal {SIGNAL:g}"
+    return _row(task.name, activation, task.length, name, sides, _QUADRATURE, error)
 
 
-def _drawn(item: tuple[Task, int]) -> dict[str, Any]:
-    """Measure on drawn tokens what secondary sources quote differently."""
+def _drawn(item: tuple[Task, int]) -> Row:
+    """Measure on drawn tokens the risk for which secondary sources give other formulas."""
     task, samples = item
     best = minimal_risk(task, "linear")
     order = OrderParameters(best.m_k, best.m_v)
-    found = finite_dimension_risk(
-        task, "linear", order, dim=DIM, samples=samples, teachers=40, seed=1
-    )
-    sides = (linear_risk(task), found.value)
-    quantity = f"risk, signal {SIGNAL:g}"
-    return _row(task.name, "linear", task.length, quantity, sides, _DRAWN, found.error)
+    size = {"dim": DIM, "samples": samples, "teachers": 40, "seed": 1}
+    risk = finite_dimension_risk(task, "linear", order, **size)
+    sides, quantity = (linear_risk(task), risk.value), f"risk, signal {SIGNAL:g}"
+    return _row(task.name, "linear", task.length, quantity, sides, _DRAWN, risk.error)

@@ -23,12 +23,18 @@ Map = Callable[[FloatArray], FloatArray]
 
 @dataclass(frozen=True)
 class ScalarMap:
-    """A scalar function with its first two derivatives and, where it is positive, its log."""
+    """A scalar function with its first two derivatives and, where it is positive, its log.
+
+    ``bends`` are the points where it has a kink, a zero or a narrow feature: integration rules
+    refine there. ``width`` is the least width of its smooth features, at most 1.
+    """
 
     value: Map
     first: Map
     second: Map
     log: Map | None = None
+    bends: tuple[float, ...] = ()
+    width: float = 1.0
 
     def log_value(self, x: FloatArray) -> FloatArray:
         """Return ``log φ(x)``; ``-inf`` where φ vanishes."""
@@ -62,6 +68,16 @@ class Activation(ABC):
     @abstractmethod
     def weights(self, scores: FloatArray) -> FloatArray:
         """Return the token weights ``σ(χ)`` along the last axis."""
+
+    @property
+    def bends(self) -> tuple[float, ...]:
+        """Points where a map of the activation has a kink or a zero."""
+        return ()
+
+    @property
+    def width(self) -> float:
+        """Least width of a smooth feature of a map, in scores; at most 1."""
+        return 1.0
 
     @property
     def unbounded_contrast(self) -> bool:
@@ -114,6 +130,14 @@ class Elementwise(Activation):
         return self.phi.value(self.shifted(scores))
 
     @property
+    def bends(self) -> tuple[float, ...]:
+        return self.phi.bends
+
+    @property
+    def width(self) -> float:
+        return self.phi.width
+
+    @property
     def unbounded_contrast(self) -> bool:
         with np.errstate(over="ignore"):
             top, low = self.phi.value(np.array([1e150, -1e150]))
@@ -151,6 +175,14 @@ class Normalised(Activation):
         if self.sink > 0.0:
             total = total + self.sink * np.exp(-top)
         return np.asarray(np.divide(phi, total, out=np.zeros_like(phi), where=total > 0.0))
+
+    @property
+    def bends(self) -> tuple[float, ...]:
+        return self.phi.bends
+
+    @property
+    def width(self) -> float:
+        return self.phi.width
 
     @property
     def is_softmax(self) -> bool:
@@ -282,18 +314,18 @@ def make_activation(name: str | Activation, *, bias: float | str | None = None) 
     'elementwise'
     """
     if isinstance(name, Activation):
-        found = name
+        activation = name
     elif not isinstance(name, str):
         raise TypeError(f"activation must be an Activation, a name or an expression, got {name!r}")
     elif name in ACTIVATIONS:
-        found = ACTIVATIONS[name]
+        activation = ACTIVATIONS[name]
     else:
         from slrlab.model.expressions import activation_from_expression
 
-        found = activation_from_expression(name, known=ACTIVATIONS)
+        activation = activation_from_expression(name, known=ACTIVATIONS)
     if bias is None:
-        return found
+        return activation
     if bias == "optimal":
-        return found.with_bias(None)
+        return activation.with_bias(None)
     accepted = "a finite number or optimal"
-    return found.with_bias(_checks.real(bias, "bias", accepted=accepted))
+    return activation.with_bias(_checks.real(bias, "bias", accepted=accepted))

@@ -1,140 +1,218 @@
 """Activations written as text: ``"elementwise: 1 + tanh(x)"``, ``"normalised: 1 + x**2"``.
 
-The text is read through Python's own syntax tree and only arithmetic, numbers, ``x`` and the
-functions below pass; nothing is ever evaluated as Python code.
+The text becomes a `Formula`. What integration rules must know of the map is found from its parts:
+kinks, poles, and features much narrower than 1, which nodes placed blindly would miss.
 """
 
 from __future__ import annotations
 
-import ast
-import operator
+import math
 from collections.abc import Callable, Iterable
 from functools import cache
-from typing import Any
 
 import numpy as np
 
 from slrlab._types import FloatArray
-from slrlab.model.activations import Activation, Elementwise, Map, Normalised, ScalarMap
+from slrlab.model.activations import Activation, Elementwise, Normalised, ScalarMap
+from slrlab.model.formulas import Formula
+from slrlab.numerics.second_order import Expansion
 
-FUNCTIONS = (
-    "exp",
-    "log",
-    "sqrt",
-    "tanh",
-    "erf",
-    "sin",
-    "cos",
-    "abs",
-    "relu",
-    "sigmoid",
-    "softplus",
-)
-_BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.Pow: operator.pow,
-}
-_UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {
-    ast.UAdd: operator.pos,
-    ast.USub: operator.neg,
-}
+_REACH = 100.0  # scores up to which kinks and narrow features are looked for
+_PROBE = np.linspace(-8.0, 8.0, 257)  # where a map must be finite
+_SHARP = 0.5  # width of a smooth feature below which rules must refine there
+_MOST_BENDS = 200
+_KINKED = ("abs", "relu", "sqrt", "log", "root", "/")  # singular where their argument is 0
+_RELATIVE = ("log", "root", "sqrt", "/")  # these see relative changes of their argument only
+_POLE = 900.0  # growth between 1e-6 and 1e-12 from a point: squares have no finite mean from 1e3
+_SHOWN = 60  # characters of a text in a message
 
 
 def activation_from_expression(text: str, *, known: Iterable[str]) -> Activation:
     """Build an activation from ``FAMILY: EXPRESSION`` (family elementwise unless given)."""
     head, colon, body = text.partition(":")
     family = head.strip() if colon else "elementwise"
-    source = (body if colon else text).strip()
+    shown = _shown(text)
     try:
         if family not in ("elementwise", "normalised"):
-            raise ValueError(f"the family {family} is not elementwise or normalised")
-        expression, x = _to_sympy(source)
-    except (SyntaxError, ValueError, TypeError, ZeroDivisionError) as error:
-        why = "not an expression" if isinstance(error, SyntaxError) else str(error)
+            raise ValueError(f"the family {_shown(family)} is not elementwise or normalised")
+        formula = Formula.read(body if colon else text)
+        phi = _scalar_map(formula)
+    except ValueError as error:
         raise ValueError(
             f"activation must be one of {', '.join(known)}, or an expression in x such as "
-            f"'elementwise: 1 + tanh(x)' or 'normalised: log(1 + exp(x))', got {text!r} ({why})"
+            f"'elementwise: 1 + tanh(x)' or 'normalised: log(1 + exp(x))', got {shown} ({error})"
         ) from None
-    phi = _scalar_map(expression, x)
     if family == "elementwise":
         return Elementwise(text, phi=phi)
-    probe = phi.value(np.linspace(-8.0, 8.0, 257))
-    if not (np.isfinite(probe).all() and (probe >= 0.0).all() and (probe > 0.0).any()):
+    probe = phi.value(_PROBE)
+    if not ((probe >= 0.0).all() and (probe > 0.0).any()):
         raise ValueError(
-            f"activation must be non-negative to be normalised, got {text} "
-            f"(value {np.nanmin(probe):.4g} on [-8, 8])"
+            f"activation must be non-negative to be normalised, got {shown} "
+            f"(value {probe.min():.4g} on [-8, 8])"
         )
-    # log φ = x + constant is softmax: the weights do not see the constant
-    pure = expression.has(x) and _is_exponential(expression, x)
+    pure = _is_exponential(formula)
     return Normalised(text, phi=phi, exponential="everywhere" if pure else "nowhere")
 
 
-def _to_sympy(source: str) -> tuple[Any, Any]:
-    import sympy
-
-    x = sympy.Symbol("x", real=True)
-    table: dict[str, Callable[[Any], Any]] = {
-        name: getattr(sympy, name) for name in FUNCTIONS if hasattr(sympy, name) and name != "abs"
-    }
-    table["abs"] = sympy.Abs
-    table["relu"] = lambda s: sympy.Max(s, 0)
-    table["sigmoid"] = lambda s: 1 / (1 + sympy.exp(-s))
-    table["softplus"] = lambda s: sympy.log(1 + sympy.exp(s))
-
-    def build(node: ast.expr) -> Any:
-        if isinstance(node, ast.Constant) and type(node.value) in (int, float):
-            return sympy.nsimplify(node.value, rational=True)
-        if isinstance(node, ast.Name):
-            if node.id == "x":
-                return x
-            if node.id == "pi":
-                return sympy.pi
-            raise ValueError(f"the name {node.id} is not x")
-        if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
-            left, right = build(node.left), build(node.right)
-            if isinstance(node.op, ast.Pow) and abs(float(right)) > 64:
-                raise ValueError("the power is larger than 64")
-            return _BINARY[type(node.op)](left, right)
-        if isinstance(node, ast.UnaryOp) and type(node.op) in _UNARY:
-            return _UNARY[type(node.op)](build(node.operand))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            if node.func.id not in table or len(node.args) != 1 or node.keywords:
-                raise ValueError(f"the functions are {', '.join(FUNCTIONS)}, of one argument")
-            return table[node.func.id](build(node.args[0]))
-        raise ValueError("only + - * / **, numbers, x and functions of x are read")
-
-    expression = build(ast.parse(source, mode="eval").body)
-    if expression.has(sympy.zoo, sympy.nan) or x not in expression.free_symbols:
-        raise ValueError("it does not depend on x")
-    return expression, x
+def _shown(text: str) -> str:
+    """Return a text for a message of one line."""
+    return repr(text) if len(text) <= _SHOWN else f"{text[:_SHOWN]!r}..."
 
 
-def _is_exponential(expression: Any, x: Any) -> bool:
-    import sympy
+def _is_exponential(formula: Formula) -> bool:
+    """Return whether log φ is x plus a constant: it is softmax then."""
+    slope = formula.log(np.linspace(-700.0, 700.0, 1401)).gradient[:, 0]
+    return bool((np.abs(slope - 1.0) < 1e-14).all())
 
-    slope = sympy.diff(expression, x) / expression
-    return bool(sympy.simplify(slope - 1) == 0)
 
+@cache  # the same formula is the same map, so that activations can be compared
+def _scalar_map(formula: Formula) -> ScalarMap:
+    """Return the map of a formula.
 
-@cache  # the same expression is the same map, so that activations can be compared
-def _scalar_map(expression: Any, x: Any) -> ScalarMap:
-    import sympy
-
-    def compile_(formula: Any) -> Map:
-        raw = sympy.lambdify(x, formula, modules=["numpy", "scipy"])
-
-        def evaluate(scores: FloatArray) -> FloatArray:
-            with np.errstate(all="ignore"):
-                return np.broadcast_to(np.asarray(raw(scores), dtype=float), np.shape(scores))
-
-        return evaluate
-
-    first = sympy.diff(expression, x)
-    # SymPy knows log(exp(x)) = x for real x, which keeps exponentials out of overflow
-    log = sympy.log(expression)
+    Raises
+    ------
+    ValueError
+        If it is not finite, constant, or too rough for any rule.
+    """
+    with np.errstate(all="ignore"):
+        _check_values(formula)
+        bends, width = _features(formula)
     return ScalarMap(
-        compile_(expression), compile_(first), compile_(sympy.diff(first, x)), compile_(log)
+        _evaluated(formula, 0),
+        _evaluated(formula, 1),
+        _evaluated(formula, 2),
+        lambda x: _on_array(x, lambda flat: formula.log(flat, derivatives=False).value),
+        bends=bends,
+        width=width,
     )
+
+
+def _on_array(x: FloatArray, function: Callable[[FloatArray], FloatArray]) -> FloatArray:
+    """Return a function of one axis at an array of any shape."""
+    flat = np.asarray(x, dtype=float).ravel()
+    with np.errstate(all="ignore"):
+        return np.asarray(function(flat).reshape(np.shape(x)))
+
+
+def _evaluated(formula: Formula, order: int) -> Callable[[FloatArray], FloatArray]:
+    """Return the formula or a derivative; where it is ∞/∞, from its logarithm."""
+
+    def function(x: FloatArray) -> FloatArray:
+        direct = formula(x, derivatives=order > 0)
+        parts = [direct.value]
+        if direct.hessian is not None:
+            parts += [direct.gradient[:, 0], direct.hessian[:, 0, 0]]
+        broken = np.isnan(parts[order])
+        if broken.any():
+            log = formula.log(x[broken])
+            assert log.hessian is not None
+            slope, curve = log.gradient[:, 0], log.hessian[:, 0, 0]
+            factor = (np.ones_like(slope), slope, curve + slope**2)[order]
+            parts[order] = parts[order].copy()
+            parts[order][broken] = np.exp(log.value) * factor
+        return np.asarray(parts[order])
+
+    return lambda x: _on_array(x, function)
+
+
+def _check_values(formula: Formula) -> None:
+    """Raise a `ValueError` for a map without values, or with one only."""
+    value = _evaluated(formula, 0)
+    far = np.concatenate([_PROBE, np.linspace(-_REACH, _REACH, 2001)])
+    near, all_ = value(_PROBE), value(far)
+    for points, bad in ((_PROBE, ~np.isfinite(near)), (far, np.isnan(all_))):
+        if bad.any():
+            raise ValueError(f"it is not a finite number at x = {points[bad.argmax()]:g}")
+    fine = value(np.concatenate([_grid(), far]))
+    largest = max(np.abs(_evaluated(term, 0)(_PROBE)).max() for term in formula.terms())
+    if not np.ptp(fine[np.isfinite(fine)]) > 1e-13 * largest:
+        raise ValueError("it does not depend on x")
+
+
+def _grid() -> FloatArray:
+    """Return points where changes of sign are looked for, dense at 0."""
+    powers = np.geomspace(1e-9, _REACH, 600)
+    # no node where a simple root is likely
+    return np.sort(np.concatenate([-powers, powers, np.linspace(-_REACH, _REACH, 4001) + 1e-7]))
+
+
+def _features(formula: Formula) -> tuple[tuple[float, ...], float]:
+    """Return the points where rules must refine, and the least width of a smooth feature.
+
+    A map ``f(g(x))`` changes fastest where ``g`` is 0 or has an extremum, and a narrow peak of the
+    whole is an extremum of its logarithm. In these places the width of the feature is known.
+    """
+    bends: set[float] = set()
+    width = _short_keys(formula)
+    parts: list[tuple[str, Callable[..., Expansion]]] = [*dict.fromkeys(formula.arguments())]
+    for kind, function in [*parts, ("peak", formula.log)]:
+        extrema, roots = _zeros(function, 1), _zeros(function, 0)
+        if kind == "peak":
+            roots = roots[:0]
+        at_roots, at_extrema = function(roots), function(extrema)
+        assert at_extrema.hessian is not None
+        size = np.abs(at_extrema.value) if kind in _RELATIVE else np.ones(extrema.size)
+        widths = np.sqrt(2.0 * size / np.abs(at_extrema.hessian[:, 0, 0]))
+        if kind == "/":
+            _check_poles(formula, np.append(roots, extrema[~(widths > 1e-6)]))
+        points = extrema
+        if kind in _KINKED:
+            bends.update(roots.tolist())
+        else:
+            points = np.append(points, roots)
+            widths = np.append(widths, 1.0 / np.abs(at_roots.gradient[:, 0]))
+        sharp = widths < _SHARP
+        bends.update(points[sharp].tolist())
+        width = min(width, float(widths[sharp].min(initial=1.0)))
+        if len(bends) > _MOST_BENDS:
+            raise ValueError(f"it has more than {_MOST_BENDS} kinks or narrow features")
+    return tuple(sorted(bends)), max(width, 1e-12)
+
+
+def _short_keys(formula: Formula) -> float:
+    """Return the width that scores near 0 see: the inverse slope of the logarithm, at most 1."""
+    centre = formula(np.zeros(1))
+    slope = float(centre.gradient[0, 0] / centre.value[0])
+    if not math.isfinite(slope):  # too small for a double
+        slope = float(formula.log(np.zeros(1)).gradient[0, 0])
+    return min(1.0, 1.0 / abs(slope)) if math.isfinite(slope) and slope else 1.0
+
+
+def _zeros(function: Callable[..., Expansion], order: int) -> FloatArray:
+    """Return the points where a function, or its slope for ``order`` 1, changes sign."""
+
+    def values(x: FloatArray) -> FloatArray:
+        found = function(x, derivatives=order > 0)
+        return found.gradient[:, 0] if order else found.value
+
+    return _roots(values)
+
+
+def _check_poles(formula: Formula, points: FloatArray) -> None:
+    """Raise a `ValueError` where the square of a map has no finite mean around a point."""
+    value = _evaluated(formula, 0)
+    for side in (-1.0, 1.0):
+        near, far = (
+            np.abs(value(points + side * away * np.maximum(1.0, np.abs(points))))
+            for away in (1e-12, 1e-6)
+        )
+        pole = ~(near < _POLE * far + 1e-300)
+        if pole.any():
+            raise ValueError(f"it is infinite at x = {points[pole.argmax()]:.6g}")
+
+
+def _roots(function: Callable[[FloatArray], FloatArray]) -> FloatArray:
+    """Return the points where a function changes sign, within the scores that matter."""
+    x = _grid()
+    signs = np.sign(function(x))
+    change = np.flatnonzero(signs[:-1] * signs[1:] < 0.0)
+    if change.size > 20 * _MOST_BENDS:
+        raise ValueError("it oscillates too fast")
+    low, high, sign = x[change], x[change + 1], signs[change]
+    for _ in range(70):
+        middle = 0.5 * (low + high)
+        same = np.sign(function(middle)) == sign
+        low, high = np.where(same, middle, low), np.where(same, high, middle)
+    roots = 0.5 * (low + high)
+    # a root that is a short number is meant to be exact
+    return np.where(np.abs(roots - roots.round(9)) < 1e-11, roots.round(9), roots)

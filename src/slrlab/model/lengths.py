@@ -172,16 +172,16 @@ class LengthLaw:
         if len(self.lengths) > 8 and self.longest < 4 * len(self.lengths):
             return self._horner(log_z, order)
         z = np.exp(log_z)
-        found = np.zeros((order + 1, *log_z.shape))
+        derivatives = np.zeros((order + 1, *log_z.shape), dtype=log_z.dtype)
         for length, weight in self.pairs():
             n = length - 1
             first = min(n, order)  # higher derivatives of z^n vanish
             power = weight * (np.exp((n - first) * log_z) if n > 4 else z ** (n - first))
             for d in range(first, -1, -1):
-                found[d] += math.perm(n, d) * power
+                derivatives[d] += math.perm(n, d) * power
                 if d:
                     power = power * z
-        return tuple(found)
+        return tuple(derivatives)
 
     def _horner(self, log_z: FloatArray, order: int) -> tuple[FloatArray, ...]:
         """Evaluate the polynomial and its derivatives: a few flops a length, no exponentials."""
@@ -189,14 +189,14 @@ class LengthLaw:
         lengths, weights = self._arrays
         coefficients = np.zeros(self.longest)
         coefficients[lengths.astype(int) - 1] = weights
-        found = np.zeros((order + 1, *z.shape))
+        derivatives = np.zeros((order + 1, *z.shape), dtype=z.dtype)
         for c in coefficients[::-1]:
             for d in range(order, 0, -1):
-                found[d] *= z
-                found[d] += found[d - 1]
-            found[0] *= z
-            found[0] += c
-        return tuple(math.factorial(d) * row for d, row in enumerate(found))
+                derivatives[d] *= z
+                derivatives[d] += derivatives[d - 1]
+            derivatives[0] *= z
+            derivatives[0] += c
+        return tuple(math.factorial(d) * row for d, row in enumerate(derivatives))
 
     def sample(self, rng: np.random.Generator, size: int) -> npt.NDArray[np.int64]:
         """Draw ``size`` lengths."""
@@ -221,10 +221,10 @@ class GeometricLaw(LengthLaw):
         p = self.probabilities[0]
         q = 1.0 - p
         below = 1.0 / (p - q * np.expm1(log_z))  # 1/(1 − qz) without cancellation at z = 1
-        found = [p * below]
+        derivatives = [p * below]
         for d in range(1, order + 1):
-            found.append(d * found[-1] * (q * below))
-        return tuple(found)
+            derivatives.append(d * derivatives[-1] * (q * below))
+        return tuple(derivatives)
 
 
 _Whole: TypeAlias = int | np.integer[Any]

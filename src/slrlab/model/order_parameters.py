@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import asdict, astuple, dataclass, fields
 from typing import Any
 
 import numpy as np
 
 from slrlab import _checks
-from slrlab._result import plain
+from slrlab._result import Result, plain
 from slrlab._types import FloatArray
 
 
@@ -144,3 +144,25 @@ class FullOrderParameters:
             R_k=max(0.0, self.q_kk - self.m_kk**2),
             R_v=max(0.0, self.q_vv - self.m_vv**2),
         )
+
+
+OVERLAPS = tuple(item.name for item in fields(FullOrderParameters))
+
+
+@dataclass(frozen=True)
+class OverlapPath(Result):
+    """Base of results with overlaps and bias along a path: arrays with one entry for each time."""
+
+    times: FloatArray
+    m_kk: FloatArray
+    m_kv: FloatArray
+    m_vk: FloatArray
+    m_vv: FloatArray
+    q_kk: FloatArray
+    q_kv: FloatArray
+    q_vv: FloatArray
+    bias: FloatArray
+
+    def overlaps(self, index: int = -1) -> FullOrderParameters:
+        """Return the order parameters at one of the times, by default the last."""
+        return FullOrderParameters(*(float(getattr(self, name)[index]) for name in OVERLAPS))

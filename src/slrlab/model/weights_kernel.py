@@ -1,9 +1,11 @@
 r"""Compiled attention weights of one sequence with their derivatives, for every family.
 
-For every family ``∂σ_j/∂χ_ℓ = ψ_ℓ (δ_jℓ − π_j)``; an exponential is kept from overflow. The caller
-owns a scratch space with one row per quantity, so nothing is allocated. The reference in NumPy is
-`slrlab.model.weights_reference`. Numba's cache watches the file of the function it compiled, not
-this one: after an edit here, delete ``__pycache__`` of the kernels that use it.
+For a ratio ``∂σ_j/∂χ_ℓ = ψ_ℓ δ_jℓ − π_j η_ℓ``; for elementwise, normalised and projected weights
+``η = ψ``. Stick-breaking has ``∂σ_j/∂χ_ℓ = −σ_j η_ℓ`` for tokens ``j`` before ``ℓ`` instead, with
+``η`` the share that a token takes of what is left. An exponential is kept from overflow. The
+caller owns a scratch space with one row per quantity, so nothing is allocated. The reference in
+NumPy is `slrlab.model.weights_reference`. Numba's cache watches the file of the function it
+compiled, not this one: after an edit here, delete ``__pycache__`` of the kernels that use it.
 """
 
 # notation: docs/notation.md, "Trained attention"
@@ -17,15 +19,20 @@ from slrlab.model.activation_code import (
     ELEMENTWISE,
     EXPONENTIAL,
     LINEAR,
+    ORDERED,
     PROJECTION,
+    RATIO,
     SHIFTED_ERF,
     SOFTPLUS,
 )
 
 # rows of the scratch space, each of length L; TRIAL holds the scores. Entries are addressed as
 # `work[row, i]`: a view of a row would cost an atomic count of its references
-TRIAL, SIGMA, PI, PSI, CURVE = range(5)
-WEIGHT_ROWS = 5
+TRIAL, SIGMA, PI, PSI, ETA, CURVE, GAUGE = range(7)
+WEIGHT_ROWS = 7
+# rows of the value scores z and of Jᵀz, in kernels that predict
+VALUE, FORCE = WEIGHT_ROWS, WEIGHT_ROWS + 1
+ALL_ROWS = WEIGHT_ROWS + 2
 # IEEE division and sums in any order let the loops be vectorised; nan and inf keep their meaning
 SAFE_MATH = {"contract", "arcp", "nsz", "reassoc"}
 _BELL = 2.0 / math.sqrt(math.pi)
@@ -46,8 +53,11 @@ def _softplus(x):
 
 
 @_inline
-def _table(x, table, low, step):
-    """Return a tabulated map and two derivatives: quintic Hermite inside, Taylor outside."""
+def _table(x, table, low, step, at=0):
+    """Return a tabulated map and two derivatives: quintic Hermite inside, Taylor outside.
+
+    ``at`` is the first column of the map.
+    """
     count = table.shape[0]
     position = (x - low) / step
     cell = math.floor(min(max(position, 0.0), count - 1.001))
@@ -55,10 +65,11 @@ def _table(x, table, low, step):
     if position < 0.0 or position > count - 1.0:  # beyond the table: the parabola of its last node
         node = 0 if position < 0.0 else count - 1
         gap = x - (low + node * step)
-        f0, f1, f2 = table[node, 0], table[node, 1], table[node, 2]
+        f0, f1, f2 = table[node, at], table[node, at + 1], table[node, at + 2]
         return f0 + gap * (f1 + 0.5 * gap * f2), f1 + gap * f2, f2
-    a0, a1, a2 = table[cell, 0], table[cell, 1] * step, table[cell, 2] * step * step
-    b0, b1, b2 = table[cell + 1, 0], table[cell + 1, 1] * step, table[cell + 1, 2] * step * step
+    square, ahead = step * step, cell + 1
+    a0, a1, a2 = table[cell, at], table[cell, at + 1] * step, table[cell, at + 2] * square
+    b0, b1, b2 = table[ahead, at], table[ahead, at + 1] * step, table[ahead, at + 2] * square
     c2 = 0.5 * a2
     rise, slope, bend = b0 - a0 - a1 - c2, b1 - a1 - a2, b2 - a2
     c3 = 10.0 * rise - 4.0 * slope + 0.5 * bend
@@ -67,7 +78,7 @@ def _table(x, table, low, step):
     value = a0 + t * (a1 + t * (c2 + t * (c3 + t * (c4 + t * c5))))
     first = a1 + t * (2.0 * c2 + t * (3.0 * c3 + t * (4.0 * c4 + t * 5.0 * c5)))
     second = 2.0 * c2 + t * (6.0 * c3 + t * (12.0 * c4 + t * 20.0 * c5))
-    return value, first / step, second / (step * step)
+    return value, first / step, second / square
 
 
 @_inline
@@ -138,12 +149,64 @@ def _projected(work, power):
     return mass
 
 
+@_compiled
+def _ratio(work, exponent, table, low, step):
+    """Fill σ, π, ψ, η and the second derivatives of both maps (rows CURVE and GAUGE)."""
+    count = work.shape[1]
+    total = 0.0
+    for i in range(count):
+        x = work[TRIAL, i]
+        work[SIGMA, i], work[PSI, i], work[CURVE, i] = _table(x, table, low, step)
+        gauge, work[ETA, i], work[GAUGE, i] = _table(x, table, low, step, 3)
+        total += gauge
+    scale, below = 0.0, 0.0
+    if total > 0.0:
+        scale, below = total**-exponent, exponent / total
+    for i in range(count):
+        sigma = work[SIGMA, i] * scale
+        work[SIGMA, i], work[PI, i] = sigma, sigma
+        work[PSI, i] *= scale
+        work[CURVE, i] *= scale
+        work[ETA, i] *= below
+        work[GAUGE, i] *= below
+    return 1.0
+
+
+@_inline
+def token_at(position, place):
+    """Return which token is at a position: token 0 is at ``place``, the others keep their order."""
+    if position == place:
+        return 0
+    return position + 1 if position < place else position
+
+
+@_compiled
+def _stick_breaking(work, place):
+    """Fill σ, ψ = ∂σ_ℓ/∂χ_ℓ and the share η of what is left; π has no meaning here and is 0."""
+    left = 1.0
+    for position in range(work.shape[1] - 1, -1, -1):
+        i = token_at(position, place)
+        x = work[TRIAL, i]
+        tail = math.exp(-abs(x))
+        small = tail / (1.0 + tail)
+        share, rest = (1.0 - small, small) if x > 0.0 else (small, 1.0 - small)
+        sigma = share * left
+        work[SIGMA, i], work[PSI, i], work[ETA, i] = sigma, sigma * rest, share
+        work[PI, i], work[CURVE, i] = 0.0, 0.0
+        left *= rest
+    return 1.0
+
+
 @_inline
 def fill_weights(work, activation, table):
     """Fill σ, π, ψ and the second derivative (row CURVE) at row TRIAL; return the mass of ψ."""
     family, kind, sink, power, low, step = activation
     if family == PROJECTION:
         return _projected(work, power)
+    if family == RATIO:
+        return _ratio(work, power, table, low, step)
+    if family == ORDERED:
+        return _stick_breaking(work, int(power))
     count = work.shape[1]
     top = 0.0
     if kind == EXPONENTIAL:
@@ -168,3 +231,31 @@ def fill_weights(work, activation, table):
         work[PSI, i] *= scale
         work[CURVE, i] *= scale
     return 1.0
+
+
+@_inline
+def residual(work, label, activation, table):
+    """Fill the weights at row TRIAL, and row FORCE with ``Jᵀz``; return ``ρ = y − σᵀz``.
+
+    ``z`` is row VALUE and ``J`` the Jacobian of the weights.
+    """
+    fill_weights(work, activation, table)
+    count, family = work.shape[1], activation[0]
+    answer, mean = 0.0, 0.0
+    if family == ORDERED:
+        place = int(activation[3])
+        for position in range(count):
+            i = token_at(position, place)
+            work[FORCE, i] = work[PSI, i] * work[VALUE, i] - work[ETA, i] * answer
+            answer += work[SIGMA, i] * work[VALUE, i]
+        return label - answer
+    for i in range(count):
+        answer += work[SIGMA, i] * work[VALUE, i]
+        mean += work[PI, i] * work[VALUE, i]
+    if family == RATIO:
+        for i in range(count):
+            work[FORCE, i] = work[PSI, i] * work[VALUE, i] - work[ETA, i] * mean
+    else:
+        for i in range(count):
+            work[FORCE, i] = work[PSI, i] * (work[VALUE, i] - mean)
+    return label - answer

@@ -15,9 +15,9 @@ from scipy import special
 
 from slrlab._types import FloatArray
 from slrlab.model import activation_code as codes
+from slrlab.model.activation_code import ActivationNumbers
 from slrlab.model.activations import Projection
-
-ActivationNumbers = tuple[int, int, float, float, float, float]
+from slrlab.model.families import StickBreaking
 
 
 def _table(
@@ -93,13 +93,41 @@ class CodedWeights:
             top = chi.max(axis=1, keepdims=True)
             top = np.maximum(top, math.log(sink)) if sink > 0.0 else top
         parts = _map(chi - top, self.numbers, self.table)
-        total = parts[0].sum(axis=1, keepdims=True) + sink * np.exp(-top)
+        total = parts[0].sum(axis=1, keepdims=True)
+        if sink > 0.0:  # else e^{-top} may overflow
+            total = total + sink * np.exp(-top)
         scale = np.divide(1.0, total, out=np.zeros_like(total), where=total > 0.0)
         return parts[0] * scale, parts[1] * scale, parts[2] * scale
+
+    def _ratio(self, chi: FloatArray) -> tuple[FloatArray, ...]:
+        """Return ``φ, φ', φ''`` over ``S^p``, then ``pγ'`` and ``pγ''`` over ``S = Σγ``."""
+        exponent, (low, step) = self.numbers[3], self.numbers[4:]
+        above = _table(chi, self.table[:, :3], low, step)
+        gauge, *slopes = _table(chi, self.table[:, 3:], low, step)
+        total = gauge.sum(axis=1, keepdims=True)
+        some = total > 0.0
+        scale = np.power(total, -exponent, out=np.zeros_like(total), where=some)
+        below = np.divide(exponent, total, out=np.zeros_like(total), where=some)
+        return *(part * scale for part in above), *(slope * below for slope in slopes)
+
+    def _order(self, length: int) -> list[int]:
+        """Return the tokens by position: token 0 is at a given place."""
+        others = list(range(1, length))
+        place = int(self.numbers[3])
+        return [*others[:place], 0, *others[place:]]
+
+    def _stick_breaking(self, chi: FloatArray) -> FloatArray:
+        order, sigma = self._order(chi.shape[1]), np.empty_like(chi)
+        sigma[:, order] = StickBreaking("").weights(chi[:, order])
+        return sigma
 
     def weights(self, chi: FloatArray) -> FloatArray:
         """Return ``σ``."""
         family, power = self.numbers[0], self.numbers[3]
+        if family == codes.RATIO:
+            return self._ratio(chi)[0]
+        if family == codes.ORDERED:
+            return self._stick_breaking(chi)
         if family == codes.PROJECTION:
             return Projection("", power=power).weights(chi)
         if family == codes.ELEMENTWISE:
@@ -121,7 +149,35 @@ class CodedWeights:
             bend = diag((c - mean) * second) - mixed - mixed.swapaxes(1, 2)
             bend += 2.0 * mean[..., None] * outer(first, first)
             return value, diag(first) - outer(value, first), bend
-        value = self.weights(chi)
+        if family == codes.RATIO:
+            value, first, second, slope, curve = self._ratio(chi)
+            mean = dot(c, value)
+            mixed = outer(c * first, slope)
+            bend = diag(c * second - mean * curve) - mixed - mixed.swapaxes(1, 2)
+            bend += (1.0 + 1.0 / power) * mean[..., None] * outer(slope, slope)
+            return value, diag(first) - outer(value, slope), bend
+        if family == codes.ORDERED:
+            return self._ordered_derivatives(chi, c)
+        return self._projected_derivatives(chi, c)
+
+    def _ordered_derivatives(
+        self, chi: FloatArray, c: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return the derivatives of stick-breaking; a token does not feel those before it."""
+        value, share = self.weights(chi), special.expit(chi)
+        place = np.argsort(self._order(chi.shape[1]))
+        before = place[:, None] < place  # [j, ℓ]: token j comes before ℓ
+        jacobian = diag(value * special.expit(-chi)) - before * outer(value, share)
+        slope = np.einsum("njl,nj->nl", jacobian, c)
+        mixed = before * outer(slope, share)
+        bend = diag(slope * (1.0 - 2.0 * share)) - mixed - mixed.swapaxes(1, 2)
+        return value, jacobian, bend
+
+    def _projected_derivatives(
+        self, chi: FloatArray, c: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return the derivatives of a projection, zero outside the support."""
+        power, value = self.numbers[3], self.weights(chi)
         u = value ** (1.0 / power)
         inside = u > 1e-12  # the map has a kink (power 1) or a jump of a derivative at the edge
         first = np.power(u, power - 1.0, out=np.zeros_like(u), where=u > 0.0)

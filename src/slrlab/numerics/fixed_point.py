@@ -1,9 +1,9 @@
-"""The one fixed-point loop: Anderson acceleration with a damping that adapts itself.
+"""Fixed-point iteration: Anderson acceleration with adaptive damping.
 
-Undamped iteration of state evolution falls into two-cycles, a fixed damping is either too slow
-or too bold. Here the damping (the weight on the old iterate) grows when the residual does and
-fades when it falls, and the last few iterates are combined so that the linearised residual is
-least (Anderson 1965; Walker and Ni, SIAM J. Numer. Anal. 49, 2011). The loop knows no physics.
+Undamped iteration of state evolution ends in two-cycles; a fixed damping is too slow or diverges.
+Here the damping (the weight on the old iterate) grows when the residual grows and falls when it
+falls, and the last few iterates are combined so that the linearised residual is least (Anderson
+1965; Walker and Ni, SIAM J. Numer. Anal. 49, 2011). This module knows no physics.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _FARTHEST = 1e8
 
 @dataclass(frozen=True)
 class FixedPoint:
-    """Where the iteration ended.
+    """Result of a fixed-point iteration.
 
     Attributes
     ----------
@@ -34,11 +34,11 @@ class FixedPoint:
     converged
         Whether the residual reached the tolerance.
     diverged
-        Whether the iterates ran away or the map stopped being defined.
+        Whether the iterates grew without bound or the map is not finite.
     stalled
-        Whether it gave up early because the residual had stopped falling.
+        Whether the iteration stopped early because the residual no longer fell.
     damping
-        The damping in use at the end.
+        The last damping.
     """
 
     point: FloatArray
@@ -55,7 +55,7 @@ def fixed_point(
     start: FloatArray,
     *,
     tolerance: float = 1e-8,
-    most: int = 300,
+    max_steps: int = 300,
     damping: float = 0.3,
     memory: int = 5,
     longest_step: float = 1.0,
@@ -71,39 +71,39 @@ def fixed_point(
         First iterate, with coordinates that vary on a scale of order 1.
     tolerance
         Largest entry of ``|F(x) − x|`` to stop at.
-    most
-        Evaluations of the map before giving up.
+    max_steps
+        Largest number of evaluations of the map.
     damping
         First weight on the old iterate; it adapts.
     memory
-        Earlier iterates used for acceleration; 0 is the plain damped iteration, which cannot
-        step over a fixed point of a monotone map.
+        Number of earlier iterates used for acceleration; 0 is the plain damped iteration, which
+        cannot step over a fixed point of a monotone map.
     longest_step
-        Steps are cut to this length.
+        Largest change of a coordinate in a step.
     patience
-        Give up when this many evaluations have not halved the smallest residual.
+        Stop after this number of evaluations without halving the smallest residual.
 
     Examples
     --------
     >>> import numpy as np
-    >>> found = fixed_point(np.cos, np.array([1.0]))
-    >>> found.converged, round(float(found.point[0]), 6)
+    >>> result = fixed_point(np.cos, np.array([1.0]))
+    >>> result.converged, round(float(result.point[0]), 6)
     (True, 0.739085)
     """
     x = np.array(start, dtype=float)
     weight, best, best_residual, last = 1.0 - damping, x, np.inf, np.inf
     halved_at, to_beat = 0, np.inf
     xs: list[FloatArray] = []
-    gaps: list[FloatArray] = []
-    for count in range(1, most + 1):
-        gap = np.asarray(function(x), dtype=float) - x
-        residual = float(np.abs(gap).max(initial=0.0))
+    changes: list[FloatArray] = []
+    for count in range(1, max_steps + 1):
+        change = np.asarray(function(x), dtype=float) - x
+        residual = float(np.abs(change).max(initial=0.0))
         if not np.isfinite(residual) or np.abs(x).max(initial=0.0) > _FARTHEST:
             if not xs or weight <= 1e-3:
                 return FixedPoint(best, best_residual, count, False, True, 1.0 - weight)
             weight /= 2.0  # the step left the domain: go back and take a shorter one
-            xs, gaps = xs[-1:], gaps[-1:]
-            x = xs[0] + _cut(weight * gaps[0], longest_step)
+            xs, changes = xs[-1:], changes[-1:]
+            x = xs[0] + _cut(weight * changes[0], longest_step)
             continue
         if residual < best_residual:
             best, best_residual = x, residual
@@ -115,30 +115,29 @@ def fixed_point(
             return FixedPoint(
                 best, best_residual, count, False, best_residual > 0.5, 1.0 - weight, True
             )
-        # without acceleration a step that turns back overshoots, even if the residual is no larger
-        turned = memory == 0 and bool(gaps) and float(gap @ gaps[-1]) < 0.0
+        # without acceleration a step that turns back is too long, even if the residual is no larger
+        turned = memory == 0 and bool(changes) and float(change @ changes[-1]) < 0.0
         if residual > 1.5 * last or turned:
             weight = max(weight / 2.0, 1.0 - _MOST_DAMPING)
-            xs, gaps = [], []  # the history belongs to another linear regime
+            xs, changes = [], []  # the history belongs to another linear regime
         else:
             weight = min(1.0, 1.15 * weight)
         last = residual
-        xs, gaps = [*xs, x][-memory - 1 :], [*gaps, gap][-memory - 1 :]
-        x = x + _cut(_anderson(xs, gaps, weight), longest_step)
+        xs, changes = [*xs, x][-memory - 1 :], [*changes, change][-memory - 1 :]
+        x = x + _cut(_anderson(xs, changes, weight), longest_step)
     diverged = bool(best_residual > 0.5)
-    return FixedPoint(best, best_residual, most, False, diverged, 1.0 - weight)
+    return FixedPoint(best, best_residual, max_steps, False, diverged, 1.0 - weight)
 
 
-def _anderson(xs: list[FloatArray], gaps: list[FloatArray], weight: float) -> FloatArray:
+def _anderson(xs: list[FloatArray], changes: list[FloatArray], weight: float) -> FloatArray:
     """Return the step that mixes the history so that the linearised residual is least."""
-    step = weight * gaps[-1]
+    step = weight * changes[-1]
     if len(xs) < 2:
         return step
-    moves = np.diff(np.array(xs), axis=0).T
-    changes = np.diff(np.array(gaps), axis=0).T
-    # small singular values would extrapolate along directions the history hardly knows
-    mix = np.linalg.lstsq(changes, gaps[-1], rcond=1e-6)[0]
-    return np.asarray(step - (moves + weight * changes) @ mix)
+    by_x, by_change = (np.diff(np.array(history), axis=0).T for history in (xs, changes))
+    # small singular values would extrapolate along directions that the history hardly covers
+    mix = np.linalg.lstsq(by_change, changes[-1], rcond=1e-6)[0]
+    return np.asarray(step - (by_x + weight * by_change) @ mix)
 
 
 def _cut(step: FloatArray, longest: float) -> FloatArray:

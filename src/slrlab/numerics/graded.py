@@ -1,7 +1,7 @@
-"""Gauss–Legendre panels that shrink towards a point: sharp features at a cost of their logarithm.
+"""Gauss–Legendre panels that shrink towards a point, at a cost logarithmic in the smallest width.
 
 A map that varies over a width ``scale`` around ``centre`` and is smooth elsewhere needs panels of
-that width there and panels in proportion to the distance further out. The module knows no physics.
+that width there, and further out panels proportional to the distance. This module knows no physics.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import numpy as np
 
 from slrlab._types import FloatArray
 
-_ORDER = 12  # nodes a panel at resolution 1
-_CORE = 4.0  # panels of one scale on either side of the centre, before they grow
+_ORDER = 12  # nodes of a panel at resolution 1
+_CORE = 4.0  # number of panels of width ``scale`` on either side of the centre
 
 
 def panels(edges: FloatArray, resolution: float = 1.0) -> tuple[FloatArray, FloatArray]:
@@ -25,17 +25,45 @@ def panels(edges: FloatArray, resolution: float = 1.0) -> tuple[FloatArray, Floa
     return nodes.reshape(shape), (half * share).reshape(shape)
 
 
+def running_matrix(resolution: float = 1.0) -> FloatArray:
+    """Return the matrix from values at the nodes of the panel ``[-1, 1]`` to running integrals.
+
+    Row ``i`` integrates from the left edge to node ``i``, exactly for the polynomial through all.
+    """
+    gauss, _ = np.polynomial.legendre.leggauss(math.ceil(_ORDER * resolution))
+    legendre = np.polynomial.legendre.Legendre
+    integrals = [legendre.basis(n).integ(lbnd=-1.0)(gauss) for n in range(gauss.size)]
+    values = np.polynomial.legendre.legvander(gauss, gauss.size - 1)
+    return np.asarray(np.linalg.solve(values.T, np.array(integrals)).T)
+
+
+def edges_around(
+    low: float, high: float, centres: FloatArray, scale: float, widest: float = 1.5
+) -> FloatArray:
+    """Return edges of panels on ``[low, high]`` that shrink towards each of several centres.
+
+    They are at most twice as wide as their distance: 12 nodes then leave about 1e-13.
+    """
+    return np.unique(graded_edges(low, high, centres, scale, widest, growth=3.0))
+
+
 def graded_edges(
-    low: float, high: float, centre: FloatArray, scale: float, widest: float = 1.5
+    low: float,
+    high: float,
+    centre: FloatArray,
+    scale: float,
+    widest: float = 1.5,
+    growth: float = 2.0,
 ) -> FloatArray:
     """Return edges of panels on ``[low, high]``, one row for each centre.
 
     No panel is wider than ``widest``; those near a centre are as narrow as ``scale``, and further
-    out at most as wide as their distance from it. Rows have equal lengths, so panels may be empty.
+    out the distance of an edge is ``growth`` times that of the one before. Rows have equal lengths,
+    so panels may be empty.
     """
     even = np.linspace(low, high, 1 + math.ceil((high - low) / widest))
-    doublings = max(0, math.ceil(math.log2(widest) - math.log2(scale * _CORE)) + 1)
-    away = np.concatenate([np.arange(1.0, _CORE), _CORE * 2.0 ** np.arange(doublings + 1)])
+    steps = max(0, math.ceil((math.log(widest) - math.log(scale * _CORE)) / math.log(growth)) + 1)
+    away = np.concatenate([np.arange(1.0, _CORE), _CORE * growth ** np.arange(steps + 1)])
     offsets = scale * np.concatenate([-away[::-1], [0.0], away])
     near = np.clip(centre[..., None] + offsets, low, high)
     fixed = np.broadcast_to(even, (*centre.shape, even.size))

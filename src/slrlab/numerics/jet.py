@@ -1,6 +1,6 @@
-"""Numbers that carry their first derivatives: products and sums by the rules of calculus.
+"""Values with their first derivatives: sums, products and functions of them.
 
-The module knows nothing about what the derivatives are taken in.
+This module must not know the variables of the derivatives.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class Jet:
         return Jet(self.parts + other.parts)
 
     def __mul__(self, other: Jet) -> Jet:
-        found = self.parts[0] * other.parts
-        found[1:] += self.parts[1:] * other.parts[0]
-        return Jet(found)
+        product = self.parts[0] * other.parts
+        product[1:] += self.parts[1:] * other.parts[0]
+        return Jet(product)
 
     def __rmul__(self, factor: float) -> Jet:
         return Jet(factor * self.parts)
@@ -45,6 +45,6 @@ class Jet:
         >>> Jet(np.array([[2.0], [1.0]])).through(np.array([8.0]), np.array([12.0])).parts.tolist()
         [[8.0], [12.0]]
         """
-        found = slope * self.parts
-        found[0] = value
-        return Jet(found)
+        parts = slope * self.parts
+        parts[0] = value
+        return Jet(parts)

@@ -2,9 +2,9 @@ r"""Averages ``E[Tʲ e^{−T}]`` of a log-normal ``T = e^{x + a·n}``, tabulated
 
 These are the one-token factors of every Laplace integral whose weights are exponentials of
 Gaussian scores. As functions of ``x`` their derivatives are again such averages,
-``d/dx E[Tʲe^{−T}] = j·E[Tʲe^{−T}] − E[Tʲ⁺¹e^{−T}]``, so a table is read by Taylor's formula, with
-nothing fitted. `LognormalTable.of_nodes` does the same for any other law of ``log T − x``, given on
-nodes. This module knows no physics.
+``d/dx E[Tʲe^{−T}] = j·E[Tʲe^{−T}] − E[Tʲ⁺¹e^{−T}]``, so Taylor's formula interpolates a table.
+`LognormalTable.of_nodes` does the same for any other law of ``log T − x``, given on nodes. This
+module knows no physics.
 """
 
 # notation: docs/notation.md, "Laplace variables"
@@ -48,10 +48,10 @@ class LognormalTable:
     ) -> LognormalTable:
         """Tabulate for ``log T`` of standard deviation ``width`` and mean in ``[low, high]``."""
         if width < _SLIM:
-            x, missing, powers = _slim_averages(width, low, high, _STEP / resolution)
+            x, sums = _slim_averages(width, low, high, _STEP / resolution)
         else:
-            x, missing, powers = _wide_averages(width, low, high, resolution)
-        return cls(float(x[0]), float(x[1] - x[0]), _taylor(missing, powers))
+            x, sums = _wide_averages(width, low, high, resolution)
+        return cls(float(x[0]), float(x[1] - x[0]), _taylor(sums))
 
     @classmethod
     def of_nodes(
@@ -67,7 +67,7 @@ class LognormalTable:
         rows = max(1, _BLOCK // log_t.size)
         for at in range(0, x.size, rows):
             sums[:, at : at + rows] = _decays(x[at : at + rows, None] + log_t) @ laws.T
-        first, second = (_taylor(part[0], part[1:]) for part in np.moveaxis(sums, 2, 0))
+        first, second = map(_taylor, np.moveaxis(sums, 2, 0))
         return cls(low, step, np.concatenate([first, second[2:]]))
 
     def __call__(self, x: FloatArray) -> tuple[FloatArray, ...]:
@@ -76,14 +76,14 @@ class LognormalTable:
         position = np.clip(position, 0.0, self.coefficients.shape[2] - 1.0)
         index = np.rint(position).astype(np.intp)
         offset = (position - index) * self.step
-        found = []
+        averages = []
         for table in self.coefficients:
             value = table[_ORDER].take(index)
             for row in table[_ORDER - 1 :: -1]:
                 value *= offset
                 value += row.take(index)
-            found.append(value)
-        return tuple(found)
+            averages.append(value)
+        return tuple(averages)
 
 
 def _decays(log_t: FloatArray) -> FloatArray:
@@ -100,22 +100,23 @@ def _decays(log_t: FloatArray) -> FloatArray:
 
 def _slim_averages(
     width: float, low: float, high: float, step: float
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+) -> tuple[FloatArray, FloatArray]:
+    """Return the grid of ``x`` and the averages of `_decays` on it, by Gauss–Hermite nodes."""
     x = np.arange(low, high + step, step, dtype=np.float64)
     nodes, weights = _HERMITE
     used = weights > 1e-17 * weights.max() if width > 0.0 else np.abs(nodes) == np.abs(nodes).min()
     law = weights[used] / weights[used].sum()
-    sums = np.asarray(_decays(x[:, None] + width * nodes[used]) @ law)
-    return x, sums[0], sums[1:]
+    return x, np.asarray(_decays(x[:, None] + width * nodes[used]) @ law)
 
 
 def _wide_averages(
     width: float, low: float, high: float, resolution: float
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+) -> tuple[FloatArray, FloatArray]:
+    """Return the same by a trapezoid rule."""
     node_step = min(0.5, _NODE / width) / resolution
     n = node_step * np.arange(-math.ceil(_EDGE / node_step), (_EDGE + width) / node_step + 1.0)
     law = np.exp(-(n**2) / 2.0) * (node_step / math.sqrt(2.0 * math.pi))
-    # steps of the table divide those of the average: each sum is a running one on a common grid
+    # the step of the table divides that of the average: each sum is a correlation on one grid
     wanted = _STEP * max(1.0, width / 2.0) / resolution
     phases = max(1, math.ceil(width * node_step / wanted))
     step = width * node_step / phases
@@ -125,21 +126,19 @@ def _wide_averages(
     for sheet, function in zip(sums, _decays(grid), strict=True):
         for phase in range(phases):
             sheet[phase::phases] = np.correlate(function[phase::phases], law, "valid")
-    return np.asarray(low + step * np.arange(count), dtype=np.float64), sums[0], sums[1:]
+    return np.asarray(low + step * np.arange(count), dtype=np.float64), sums
 
 
-def _taylor(missing: FloatArray, powers: FloatArray) -> FloatArray:
-    """Return Taylor coefficients of the missing part and of the first two averages."""
+def _taylor(sums: FloatArray) -> FloatArray:
+    """Return Taylor coefficients of the averages of the first three of `_decays`."""
     # a function Σ c_j·E[Tʲe^{−T}] is its row of c; the derivative acts on rows
-    size = powers.shape[0]
+    size = len(sums) - 1
     derivative = np.diag(np.arange(1.0, size + 1.0)) - np.diag(np.ones(size - 1), 1)
-    out = np.empty((3, _ORDER + 1, missing.size))
-    for which in range(3):
+    out = np.empty((3, _ORDER + 1, sums.shape[1]))
+    out[0, 0] = sums[0]
+    for which, first in enumerate((1, 0, 0)):  # d/dx E[1−e^{−T}] is E[Te^{−T}]
         row = np.eye(size)[max(which - 1, 0)]
-        for power in range(_ORDER + 1):
-            if which == 0 and power == 0:
-                out[0, 0] = missing  # its derivative is E[Te^{−T}] itself
-                continue
-            out[which, power] = (row @ powers) / math.factorial(power)
+        for power in range(first, _ORDER + 1):
+            out[which, power] = (row @ sums[1:]) / math.factorial(power)
             row = row @ derivative
     return out

@@ -1,8 +1,7 @@
-"""A small minimiser for smooth functions of one or two variables known to full precision.
+"""A minimiser for smooth functions of one or two variables known to full precision.
 
-Newton's method on central differences: the functions met here are analytic and cost about a
-millisecond, so a handful of Newton steps beats line searches, and no optimiser library has to be
-imported.
+Newton's method on central differences. The functions are analytic and cost about a millisecond, so
+a few Newton steps are faster than line searches and than importing `scipy.optimize`.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from slrlab._types import FloatArray
 
 @dataclass(frozen=True)
 class Minimum:
-    """A local minimum: where, how deep, after how many steps, and whether it settled."""
+    """A local minimum, and whether the search for it converged."""
 
     point: FloatArray
     value: float
@@ -43,18 +42,20 @@ def newton_minimum(
     function
         Smooth function of a vector whose coordinates all vary on a scale of order 1.
     start
-        Where to begin.
+        First point.
     around
-        Given a point at which the function was evaluated, return a cheaper form of it that is
-        good enough for differences around that point.
+        Function of a point at which ``function`` was evaluated; it returns a cheaper form of
+        ``function`` for differences around that point.
     difference
         Step of the central differences; it bounds the error of the point by about its square.
     longest_step
-        Steps are cut to this length, and halved until the function falls.
+        Largest length of a step; steps are halved until the function falls.
     tolerance
         Stop when a step is shorter than this.
     least_gain
-        Stop when the quadratic model promises less than this.
+        Stop when the quadratic model predicts a smaller decrease than this.
+    most
+        Largest number of steps.
     """
     point = np.array(start, dtype=float)
     value = function(point)
@@ -63,11 +64,11 @@ def newton_minimum(
     halfway = np.inf
     for iteration in range(1, most + 1):
         halfway = value if iteration == most // 2 else halfway
-        near = function if around is None else around(point)
-        slope, curvature = _differences(near, point, value, difference)
+        local = function if around is None else around(point)
+        slope, curvature = _differences(local, point, value, difference)
         if not (np.isfinite(slope).all() and np.isfinite(curvature).all()):
             return Minimum(point, value, iteration, settled=False)
-        # |eigenvalues| turn a saddle into a descent direction; the floor guards flat valleys
+        # |eigenvalues| make a saddle a descent direction; the lower bound is for flat valleys
         eigenvalues, vectors = np.linalg.eigh(curvature)
         bent = np.maximum(np.abs(eigenvalues), 1e-8)
         step = -vectors @ ((vectors.T @ slope) / bent)
@@ -76,7 +77,7 @@ def newton_minimum(
         step *= min(1.0, longest_step / max(length, 1e-300))
         if -(slope @ step) / 2.0 < least_gain:
             return Minimum(point, value, iteration, settled=True)
-        whole, promise = step, value + slope @ step + step @ curvature @ step / 2.0
+        whole, predicted = step, value + slope @ step + step @ curvature @ step / 2.0
         while np.linalg.norm(step) >= tolerance:
             trial = function(point + step)
             if trial < value - 2e-13 * max(1.0, abs(value)):  # less is rounding, not descent
@@ -89,10 +90,10 @@ def newton_minimum(
         if step is whole and np.linalg.norm(step) < np.sqrt(tolerance):
             return Minimum(point, value, iteration, settled=True)
         # a cubic term that moves the value by δ moves the slope by 3δ/|step|
-        slope_left = 3.0 * (value - promise) / length
+        slope_left = 3.0 * (value - predicted) / length
         if plain and step is whole and slope_left**2 / (2.0 * bent[0]) < least_gain:
             return Minimum(point, value, iteration, settled=True)
-    # a flat valley is walked for ever at no gain: the value has settled if the point has not
+    # in a flat valley steps go on without gain: the value has converged, though the point has not
     return Minimum(point, value, most, settled=bool(halfway - value < 1e-10))
 
 

@@ -1,9 +1,9 @@
 r"""Moments of ``φ_ε/(b + Σφ)`` when ``ε`` is drawn from weights ``w`` of the same tokens.
 
 The probability ``w_ε/Σw`` brings a second Laplace variable ``s``; one-token expectations become
-matrices over ``(log s, log t)``, each the product of a matrix that knows ``w`` (a *kernel*) and
-one that knows ``φ`` (a *decay*). At infinite signal the kernel is a step: the location is the
-argmax, ``s`` becomes the value of the maximum and the matrix product a cumulative sum.
+matrices over ``(log s, log t)``, each the product of a matrix that depends on ``w`` (a *kernel*)
+and one that depends on ``φ`` (a *decay*). At infinite signal the kernel is a step: the location is
+the argmax, ``s`` becomes the value of the maximum and the matrix product a cumulative sum.
 """
 
 # notation: docs/notation.md, "Laplace variables"
@@ -17,6 +17,7 @@ import numpy as np
 from scipy import special
 
 from slrlab._types import FloatArray
+from slrlab.numerics.graded import panels, running_matrix
 from slrlab.numerics.lognormal import LognormalTable
 from slrlab.numerics.simplex import Generating
 
@@ -27,10 +28,9 @@ _LEGENDRE = np.polynomial.legendre.leggauss(6)
 
 @dataclass(frozen=True)
 class Decay:
-    """``E[1−e^{−T}]``, ``E[e^{−T}]``, ``E[T e^{−T}]`` per node (rows) and ``log t`` (columns)."""
+    """``E[1−e^{−T}]`` and ``E[T e^{−T}]`` per node (rows) and ``log t`` (columns)."""
 
     missing: FloatArray
-    zero: FloatArray
     one: FloatArray
 
 
@@ -83,9 +83,9 @@ class SoftKernel:
 class BandKernel:
     """Kernel of a large finite signal, ``w = e^{signal·x}``, on uniform nodes.
 
-    Seen from the step at ``x = value``, tokens far below survive for certain and tokens above are
-    gone: only a band of nodes needs more than a running sum. Rows differ by a shift alone, so one
-    small matrix, moved along the nodes, does for all of them.
+    Tokens far below the step at ``x = value`` survive for certain and tokens above never do: only a
+    band of nodes needs more than a running sum. Rows differ by a shift only, so one small matrix,
+    moved along the nodes, is enough.
     """
 
     weights: FloatArray
@@ -177,10 +177,44 @@ class HardKernel:
         return np.asarray(density[:, None] * matrix[self.inside.size :])
 
 
+@dataclass(frozen=True)
+class PanelKernel:
+    """Kernel of the argmax on Gauss–Legendre panels of any widths.
+
+    The nodes are the values of the maximum, too: ``survive`` is a running integral, exact for the
+    polynomial of each panel.
+    """
+
+    weights: FloatArray
+    missing: FloatArray
+    density: FloatArray
+    half: FloatArray
+    running: FloatArray
+
+    @classmethod
+    def build(cls, edges: FloatArray, resolution: float) -> PanelKernel:
+        """Return the kernel for standard normal scores on the nodes of `panels`."""
+        nodes, weights = panels(edges, resolution)
+        density = np.exp(-(nodes**2) / 2.0) / _ROOT_2PI
+        half, running = np.diff(edges) / 2.0, running_matrix(resolution)
+        return cls(weights, special.ndtr(-nodes), density, half, running)
+
+    def survive(self, matrix: FloatArray) -> FloatArray:
+        rows = self.density[:, None] * matrix
+        inside = rows.reshape(self.half.size, -1, matrix.shape[1])
+        whole = (self.weights[:, None] * rows).reshape(inside.shape).sum(axis=1)
+        before = np.cumsum(whole, axis=0) - whole
+        partial = self.half[:, None, None] * (self.running @ inside)
+        return np.asarray((before[:, None] + partial).reshape(matrix.shape))
+
+    def pick(self, matrix: FloatArray) -> FloatArray:
+        return np.asarray(self.density[:, None] * matrix)
+
+
 def decay_matrices(u: FloatArray, log_phi: FloatArray, jitter: FloatArray) -> Decay:
     """Return the decay on ``u = log t`` for nodes ``(node, jitter)``, averaged over the jitter."""
     count = log_phi.shape[0]
-    missing, zero, one = np.empty((3, count, u.size))
+    missing, one = np.empty((2, count, u.size))
     rows = max(1, (1 << 19) // (log_phi.shape[1] * u.size))
     for start in range(0, count, rows):
         block = slice(start, start + rows)
@@ -192,22 +226,21 @@ def decay_matrices(u: FloatArray, log_phi: FloatArray, jitter: FloatArray) -> De
         else:
             missing[block] = lost[:, 0]
             one[block] = (t_phi * (1.0 - lost))[:, 0]
-        zero[block] = 1.0 - missing[block]  # only its absolute accuracy matters
-    return Decay(missing, zero, one)
+    return Decay(missing, one)
 
 
 def exponential_decay(u: FloatArray, scores: FloatArray, width: float, resolution: float) -> Decay:
     """Return the decay of ``φ = e^χ`` with jitter of standard deviation ``width`` around scores.
 
-    It depends on the sum of ``log t`` and the score alone: one table serves the whole matrix.
+    It depends on the sum of ``log t`` and the score only, so one table gives the whole matrix.
     """
     if width == 0.0:
         return decay_matrices(u, scores[:, None], np.ones(1))
     log_t = scores[:, None] + u
     low, high = max(float(log_t.min()), _UNDERFLOW), float(log_t.max())
-    over = _DECAYED * (1.0 + width)  # from here on nothing is left
+    over = _DECAYED * (1.0 + width)  # from here on the decay is complete
     missing, one, _ = LognormalTable.build(width, low, max(low, min(high, over)), resolution)(log_t)
-    return Decay(missing, 1.0 - missing, one)
+    return Decay(missing, one)
 
 
 def selection_first_moments(
@@ -222,8 +255,8 @@ def selection_first_moments(
     """Return ``E[σ_ε]`` and ``E[1−σ_ε]``.
 
     ``weights`` integrate over ``log t``; ``t_sink`` is ``t·b`` on the ``(log s, log t)`` grid.
-    With ``check`` the two are computed apart, and add up to 1 only if both are right; without,
-    the second is 1 minus the first, at half the cost.
+    With ``check`` the two are computed separately, and add up to 1 only if both are accurate;
+    without, the second is 1 minus the first, at half the cost.
     """
     absent = np.minimum(kernel.missing[:, None] + kernel.survive(decay.missing), 1.0 - 1e-16)
     log_z = np.log1p(-absent)
@@ -235,38 +268,6 @@ def selection_first_moments(
     if not check:
         return target, 1.0 - target
     lost = kernel.survive(decay.one) * pairs + t_sink * several
-    shortfall = kernel.weights @ (mute * kernel.pick(decay.zero) * lost) @ weights
+    zero = 1.0 - decay.missing  # only its absolute accuracy matters
+    shortfall = kernel.weights @ (mute * kernel.pick(zero) * lost) @ weights
     return target, float(shortfall)
-
-
-def aligned_exponential_moments(
-    steep: float,
-    flat: float,
-    generating: Generating,
-    u: FloatArray,
-    u_weights: FloatArray,
-    resolution: float = 1.0,
-) -> tuple[float, float]:
-    """Return ``E[σ_ε]``, ``E[1−σ_ε]`` for ``w`` and ``φ`` both exponential, without a sink.
-
-    One of the two is ``e^{steep·x}``, the other ``e^{flat·x}``, ``flat <= steep``; which is
-    which does not matter. ``u`` and ``u_weights`` integrate over the steeper one's variable. Both
-    factors are steps that move with their Laplace variables, and the integrand lives where the
-    steps meet. Here the second variable is measured from that meeting point and the tokens from
-    the step, on a sinh grid that resolves it: the cost does not depend on the slopes.
-    """
-    tail = 38.0
-    delta = np.arange(-tail - 6.0, tail + 6.0, 0.3 / resolution)
-    reach = 12.0 + np.abs(u).max() / steep
-    top = np.arcsinh(reach * steep)
-    theta = np.arange(-top, top, 0.05 / resolution)
-    y = np.sinh(theta) / steep
-    x = y - u[:, None] / steep
-    law = np.exp(-(x**2) / 2.0) * np.cosh(theta) * (theta[1] - theta[0]) / (steep * _ROOT_2PI)
-    race = np.exp(np.minimum(steep * y, 700.0))
-    stay = np.exp(-race)
-    kernel = SoftKernel(u_weights, law @ -np.expm1(-race), stay * law, race * stay * law)
-    decay = decay_matrices(-delta, flat * y[:, None], np.ones(1))
-    return selection_first_moments(
-        kernel, decay, np.full(delta.size, delta[1] - delta[0]), generating
-    )

@@ -19,16 +19,18 @@ from typing import TypeAlias
 
 import numpy as np
 
+from slrlab._errors import ComputationError
 from slrlab._types import FloatArray
 
 Generating: TypeAlias = Callable[[FloatArray], tuple[FloatArray, ...]]
 
 STEP = 0.3  # in u: error e^{−π²/STEP} ~ 5e-15, the edge of the strip being π/2
-_CHUNK = 1 << 20  # entries of one block of the (u, node) matrix: stays in cache
-_SCAN = 48  # points of the pass that finds where the integrand lives
+_CHUNK = 1 << 20  # entries of one block of the (u, node) matrix: fits into the cache
+_MOST_NODES = 100_000  # of an integral over u
+_SCAN = 48  # points of a pass that looks for the support of the integrand
 _NEGLIGIBLE = 1e-18
 _LOG_LONGEST = 45.0  # logarithm of more tokens than any sequence has
-_TURN = 3.0  # u beyond which tφ ~ 1 means φ in its exponential tail
+_TURN = 3.0  # u above which tφ ~ 1 implies φ in its exponential tail
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class SimplexMoments:
 
     ``target = E[σ_ε]``, ``target_square = E[σ_ε²]``, ``shortfall = E[1−σ_ε]``,
     ``shortfall_square = E[(1−σ_ε)²]`` and ``off_target = E Σ_{ℓ≠ε} σ_ℓ²``; each is a sum of
-    positive terms, so each keeps its relative accuracy however small it is.
+    positive terms, so each has full relative accuracy, however small it is.
     """
 
     target: float
@@ -117,7 +119,7 @@ def graded_factors(u: FloatArray, log_phi: FloatArray, law: FloatArray) -> Token
 
 
 def binned(log_phi: FloatArray, *laws: FloatArray, count: int = 384) -> list[FloatArray]:
-    """Merge nodes of similar ``log φ``: sums keep their order of magnitude, not their digits."""
+    """Merge nodes of similar ``log φ``: sums over them keep their order of magnitude only."""
     finite = np.isfinite(log_phi)
     low, high = log_phi[finite].min(), log_phi[finite].max()
     width = max(high - low, 1e-12) / (count - 1)
@@ -130,10 +132,10 @@ def binned(log_phi: FloatArray, *laws: FloatArray, count: int = 384) -> list[Flo
 def window(rows: Callable[..., FloatArray], log_phi: FloatArray, *laws: FloatArray) -> FloatArray:
     """Return the ends of the interval of ``u`` outside which every integrand is negligible.
 
-    ``rows(u, log_phi, *laws)`` returns integrands, one a row; each is judged against its own
-    peak, which keeps the relative accuracy of rows that are tiny everywhere. The passes use
-    merged nodes and zoom in: to the left integrands fall no faster than ``e^u``, so a coarse grid
-    always sees a trace of a peak it has jumped over.
+    ``rows(u, log_phi, *laws)`` returns integrands as rows; each is compared with its own peak,
+    which keeps the relative accuracy of rows that are tiny everywhere. The passes use merged nodes
+    and refine the interval: to the left integrands fall no faster than ``e^u``, so a coarse grid
+    does not miss a peak between its points.
     """
     finite = log_phi[np.isfinite(log_phi)]
     ends = np.array([-finite.max() - 60.0, -finite.min() + 6.0])
@@ -142,15 +144,16 @@ def window(rows: Callable[..., FloatArray], log_phi: FloatArray, *laws: FloatArr
         # nodes with tφ < e^{−45} on the whole grid act as φ = 0
         kept = np.where(log_phi > -ends[1] - 45.0, log_phi, -np.inf)
         nodes, *sums = binned(kept, *laws)
-        # merged nodes far apart would act as a comb with gaps: widen each factor to overlap
+        # merged nodes far apart would leave holes between them: widen each factor to overlap
         blur = max(1.0, float(nodes[1] - nodes[0]) / 2.0)
-        found = rows(grid / blur, nodes / blur, *sums)
-        alive = np.flatnonzero((found > _NEGLIGIBLE * found.max(axis=1, keepdims=True)).any(axis=0))
+        values = rows(grid / blur, nodes / blur, *sums)
+        least = _NEGLIGIBLE * values.max(axis=1, keepdims=True)
+        alive = np.flatnonzero((values > least).any(axis=0))
         if alive.size == 0:
             break
         first, last = max(alive[0] - 1, 0), min(alive[-1] + 1, grid.size - 1)
         ends = grid[[first, last]]
-        # widened factors of L tokens die out at (blur − 1)·log L too low a u
+        # widened factors of L tokens vanish at a u that is too low by (blur − 1)·log L
         ends[1] += (blur - 1.0) * _LOG_LONGEST
         if last - first > _SCAN // 2:
             break
@@ -159,7 +162,7 @@ def window(rows: Callable[..., FloatArray], log_phi: FloatArray, *laws: FloatArr
 
 @dataclass(frozen=True)
 class LaplaceGrid:
-    """How ``u = log t`` is discretised.
+    """Grid in ``u = log t``.
 
     Where ``φ`` is exponential in a Gaussian score of standard deviation ``s``, every factor is a
     Gaussian average over ``u`` of width ``s``, hence entire, and a step of a fraction of ``s``
@@ -175,6 +178,8 @@ class LaplaceGrid:
         """Return nodes and weights of the trapezoid rule on an interval of ``u``."""
         low, high = (self._inverse(float(end)) for end in ends)
         count = max(2, int(np.ceil((high - low) / self.step)))
+        if count > _MOST_NODES:
+            raise ComputationError(f"an integral over log t needs {count:.1e} points, too many")
         v = np.asarray(low + self.step * np.arange(count + 1), dtype=float)
         if self.stretch == 1.0:
             return v, np.full(v.size, self.step)
@@ -189,10 +194,10 @@ class LaplaceGrid:
         extra = self.stretch - 1.0
         v = u if u < _TURN else _TURN + (u - _TURN) / self.stretch
         for _ in range(60):
-            gap = v + extra * float(np.logaddexp(0.0, v - _TURN)) - u
-            if abs(gap) < 1e-9:
+            excess = v + extra * float(np.logaddexp(0.0, v - _TURN)) - u
+            if abs(excess) < 1e-9:
                 break
-            v -= gap / (1.0 + extra / (1.0 + math.exp(_TURN - v)))
+            v -= excess / (1.0 + extra / (1.0 + math.exp(_TURN - v)))
         return v
 
 
@@ -219,34 +224,22 @@ def independent_moments(
     sink
         The constant ``b >= 0`` in the denominator.
     grid
-        How ``u`` is discretised.
+        Grid in ``u``.
     factors
-        ``u -> [relevant, others]``, where nodes that serve every ``u`` would be too many; the
-        nodes given then only show where the integrand lives.
+        ``u -> [relevant, others]``, for maps that need different nodes for each ``u``; the given
+        nodes then only determine the interval of ``u``.
     """
     if not np.isfinite(log_phi).any():  # φ vanishes: 0/0 counts as no weight at all
         return SimplexMoments(0.0, 0.0, 1.0, 1.0, 0.0)
-    rows = _independent_rows(generating, sink)
-    u, weights = grid.nodes(window(rows, log_phi, relevant, others))
-    if factors is None:
-        sums = rows(u, log_phi, relevant, others) @ weights
-    else:
-        rel, oth = factors(u)
-        sums = _independent_integrands(u, rel, oth, generating, sink) @ weights
-    if sink == 0.0:  # all φ = 0 leaves no weight at all, which 1/S = ∫e^{−tS}dt does not see
+    u, weights = grid.nodes(independent_window(log_phi, relevant, others, generating, sink))
+    rel, oth = factors(u) if factors else token_factors(u, log_phi, relevant, others)
+    sums = _independent_integrands(u, rel, oth, generating, sink) @ weights
+    if sink == 0.0:  # all φ = 0 leaves no weight at all, which 1/S = ∫e^{−tS}dt does not include
         sums[2:4] += (
             vanishing(log_phi, relevant)
             * generating(np.log(np.maximum(np.array([vanishing(log_phi, others)]), 1e-290)))[0]
         )
     return SimplexMoments(*(float(value) for value in sums))
-
-
-def _independent_rows(generating: Generating, sink: float) -> Callable[..., FloatArray]:
-    def rows(u: FloatArray, nodes: FloatArray, *laws: FloatArray) -> FloatArray:
-        rel, oth = token_factors(u, nodes, *laws)
-        return _independent_integrands(u, rel, oth, generating, sink)
-
-    return rows
 
 
 def _independent_integrands(
@@ -270,21 +263,18 @@ def independent_window(
     generating: Generating,
     sink: float = 0.0,
 ) -> FloatArray:
-    """Return the interval of ``u`` that carries the moments of independent tokens."""
-    return window(_independent_rows(generating, sink), log_phi, relevant, others)
+    """Return the interval of ``u`` that determines the moments of independent tokens."""
+
+    def rows(u: FloatArray, nodes: FloatArray, *laws: FloatArray) -> FloatArray:
+        rel, oth = token_factors(u, nodes, *laws)
+        return _independent_integrands(u, rel, oth, generating, sink)
+
+    return window(rows, log_phi, relevant, others)
 
 
 def vanishing(log_phi: FloatArray, law: FloatArray) -> float:
     """Return the mass of the nodes where ``φ = 0``."""
     return float(law[np.isneginf(log_phi)].sum())
-
-
-def _exchangeable_rows(generating: Generating, sink: float) -> Callable[..., FloatArray]:
-    def rows(u: FloatArray, nodes: FloatArray, law: FloatArray) -> FloatArray:
-        (factors,) = token_factors(u, nodes, law)
-        return _exchangeable_integrands(u, factors, generating, sink)
-
-    return rows
 
 
 def _exchangeable_integrands(
@@ -300,8 +290,13 @@ def _exchangeable_integrands(
 def exchangeable_window(
     log_phi: FloatArray, tokens: FloatArray, generating: Generating, sink: float = 0.0
 ) -> FloatArray:
-    """Return the interval of ``u`` that carries the moments of i.i.d. tokens."""
-    return window(_exchangeable_rows(generating, sink), log_phi, tokens)
+    """Return the interval of ``u`` that determines the moments of i.i.d. tokens."""
+
+    def rows(u: FloatArray, nodes: FloatArray, law: FloatArray) -> FloatArray:
+        (factors,) = token_factors(u, nodes, law)
+        return _exchangeable_integrands(u, factors, generating, sink)
+
+    return window(rows, log_phi, tokens)
 
 
 def exchangeable_square(

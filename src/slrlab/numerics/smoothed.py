@@ -1,7 +1,7 @@
-r"""A function seen through Gaussian noise: ``R(ω) = E r(χ)`` over ``χ ~ N(ω, V)``.
+r"""A function averaged over Gaussian noise: ``R(ω) = E r(χ)`` over ``χ ~ N(ω, V)``.
 
-The trapezoid rule in ``z = (χ − ω)/√V`` serves every ``V > 0``, and the derivatives in ``ω`` are
-moments of ``z`` under the same weights. Everything is done with ``log r``. This module knows no
+The trapezoid rule in ``z = (χ − ω)/√V`` holds for every ``V > 0``, and the derivatives in ``ω`` are
+moments of ``z`` with the same weights. All is computed from ``log r``. This module knows no
 physics.
 """
 

@@ -1,10 +1,10 @@
 r"""Selection from ``w = e^{νx}`` at a large slope ``ν``, at a cost that does not depend on it.
 
 ``w_ε/Σw`` is the probability that ``ε`` wins a race in which each score gets a Gumbel variable
-divided by ``ν``. With ``s = e^{−νM}``, ``M`` the value that wins, ``e^{−sw}`` is the chance that a
-token at ``x`` stays below ``M``: a step of width ``1/ν`` at ``x = M``. Everything here is measured
-from that step, so that ``ν`` may be anything up to the largest double. This module knows standard
-normal tokens and slopes, not tasks or activations.
+divided by ``ν``. With ``s = e^{−νM}``, ``M`` the winning value, ``e^{−sw}`` is the probability that
+a token at ``x`` stays below ``M``: a step of width ``1/ν`` at ``x = M``. All variables are measured
+from that step, so ``ν`` may be as large as the largest double. This module knows standard normal
+tokens and slopes, not tasks or activations.
 """
 
 # notation: docs/notation.md, "Laplace variables"
@@ -86,13 +86,13 @@ def winning_density(
 ) -> FloatArray:
     """Return the density of the selected token's score over that of a standard normal."""
     y, weights = _gumbel_rule(math.ceil(20 * resolution))
-    found = np.empty(x.size)
+    density = np.empty(x.size)
     rows = max(1, (1 << 18) // y.size**2)
     for start in range(0, x.size, rows):
         block = slice(start, start + rows)
         _, log_z, _ = steep_factors(x[block, None] - y / slope, slope, resolution)
-        found[block] = several(log_z, generating) @ weights
-    return found
+        density[block] = several(log_z, generating) @ weights
+    return density
 
 
 def softmax_spread(

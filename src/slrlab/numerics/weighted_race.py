@@ -1,4 +1,4 @@
-r"""Who is drawn with probability ``w(χ)/Σw(χ)`` if the scores are known up to Gaussian noise.
+r"""Expectation of ``w(χ)/Σw(χ)`` over scores with Gaussian noise, as a race between tokens.
 
 ``π_ε(ω) = E[w(χ_ε)/Σw(χ)]`` over ``χ ~ N(ω, V)``, for any non-decreasing ``w``. With ``t = e^u``
 the Laplace trick reads ``π_ε = ∫du f(u, ω_ε) Π_{m≠ε} F(u, ω_m)``, ``F = E e^{−tw(χ)}`` and
@@ -12,29 +12,28 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from slrlab._types import FloatArray
-from slrlab.numerics.race import Race
+from slrlab.numerics.race import TINY, AnyRace, Factors
 
 if TYPE_CHECKING:
     from scipy.interpolate import PPoly
 
-_EDGE = 7.5  # |ω| beyond is taken to be here
+_EDGE = 7.5  # fields are clipped to ±_EDGE
 _NOISE_EDGE = 8.6  # standard deviations kept of the noise
 _STEP = 0.08  # of the table in ω, in units of its smoothness: error below 1e-5
 _NODE = 0.36  # step in log w of the average over the noise
 _RULE = 0.5  # step of the rule in u, in widths of its factors
 _LOST = 1e-10  # 1 − F at the lower end of the rule
 _DEAD = 1e-14  # F at its upper end
-_ROUGH = 1e-300
 _BLOCK = 1 << 18  # entries of a table (ω, u, noise), and of (sequence, token, u)
 
 
 @dataclass(frozen=True)
-class WeightedRace:
+class WeightedRace(AnyRace):
     """``F`` and ``f`` of one token as splines in ``ω``, one for each node ``u``.
 
     ``first`` and ``last`` are the nodes between which a race is decided whose largest field is at
@@ -49,12 +48,12 @@ class WeightedRace:
 
     @classmethod
     def build(
-        cls, log_weight: Callable[[FloatArray], FloatArray], steepness: float, gap: float
+        cls, log_weight: Callable[[FloatArray], FloatArray], steepness: float, variance: float
     ) -> WeightedRace:
-        """Return the race of weights ``w`` at variance ``gap > 0`` of the scores."""
+        """Return the race of weights ``w`` at a variance ``V > 0`` of the scores."""
         from scipy.interpolate import CubicSpline
 
-        root = math.sqrt(gap)
+        root = math.sqrt(variance)
         knots = np.arange(-_EDGE, _EDGE, _STEP * max(root, 1.0 / steepness))
         knots = np.append(knots, _EDGE)
         node = min(0.5, _NODE / (root * steepness))
@@ -73,33 +72,10 @@ class WeightedRace:
 
     @property
     def nodes(self) -> int:
-        """Nodes of the rule in ``u`` at most."""
         return int(self.stay.c.shape[2])
 
-    def posterior(self, fields: FloatArray) -> FloatArray:
-        """Return ``π`` for fields ``(samples, L)``."""
-        fields, race = self._near(fields)
-        _, hazard, together = _factors(fields, *race)
-        pi = (hazard * together[:, None, :]).sum(axis=2)
-        return np.asarray(pi / pi.sum(axis=1, keepdims=True))
-
-    def log_derivatives(self, fields: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return ``π`` and ``∂ log π_ε/∂ω_m``, an array ``(samples, ε, m)``."""
-        fields, race = self._near(fields)
-        law, hazard, together = _factors(fields, *race)
-        weighted = hazard * together[:, None, :]
-        bend = race[0](fields, 1) / law
-        pi = self.step * weighted.sum(axis=2)
-        jacobian = self.step * np.matmul(weighted, bend.transpose(0, 2, 1))
-        # the sum of all π is 1 whatever the fields
-        index = np.arange(fields.shape[1])
-        jacobian[:, index, index] = 0.0
-        jacobian[:, index, index] = -jacobian.sum(axis=1)
-        pi /= pi.sum(axis=1, keepdims=True)
-        return pi, np.asarray(jacobian / np.maximum(pi, _ROUGH)[:, :, None])
-
-    def _near(self, fields: FloatArray) -> tuple[FloatArray, tuple[PPoly, PPoly]]:
-        """Return the fields and the splines of the nodes that matter to them."""
+    def _factors(self, fields: FloatArray) -> Factors:
+        """Return the factors at the nodes that contribute to the fields."""
         from scipy.interpolate import PPoly
 
         fields = np.clip(fields, -_EDGE, _EDGE)
@@ -107,14 +83,13 @@ class WeightedRace:
         high = min(int(np.searchsorted(knots, ends.max())), knots.size - 1)
         low = max(int(np.searchsorted(knots, ends.min())) - 1, 0)
         part = slice(int(self.first[high]), int(self.last[low]))
-        cut = (
+        stay, go = (
             PPoly.construct_fast(np.ascontiguousarray(spline.c[:, :, part]), knots)
             for spline in (self.stay, self.go)
         )
-        return fields, (next(cut), next(cut))
-
-
-AnyRace: TypeAlias = Race | WeightedRace
+        law = np.maximum(stay(fields), TINY)
+        hazard = np.maximum(go(fields), 0.0) / law
+        return law, hazard, lambda: np.asarray(stay(fields, 1) / law)
 
 
 def _tables(u: FloatArray, log_w: FloatArray, law: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -127,11 +102,3 @@ def _tables(u: FloatArray, log_w: FloatArray, law: FloatArray) -> tuple[FloatArr
         left = np.exp(-race)
         stay[block], go[block] = left @ law, (race * left) @ law
     return stay, go
-
-
-def _factors(
-    fields: FloatArray, stay: PPoly, go: PPoly
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return ``F``, ``f/F`` and ``ΠF``."""
-    law = np.maximum(stay(fields), _ROUGH)
-    return law, np.maximum(go(fields), 0.0) / law, np.prod(law, axis=1)

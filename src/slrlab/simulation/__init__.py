@@ -1,1 +1,1 @@
-"""What samples say of the model; never imports theory."""
+"""Data drawn from the model, and what is learned from them; never imports theory."""

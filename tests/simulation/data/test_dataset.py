@@ -90,9 +90,9 @@ def test_places_of_max_slr_follow_the_posterior(signal):
         assert clear.mean() > 0.99
         assert_array_equal(hit[clear], posterior[clear])
         return
-    gap = hit - posterior  # a martingale difference: zero mean against any function of the scores
-    for weight in (np.ones_like(gap), chi.reshape(-1, 3), posterior):
-        product = (gap * weight)[:, 0]
+    error = hit - posterior  # a martingale difference: zero mean against any function of the scores
+    for weight in (np.ones_like(error), chi.reshape(-1, 3), posterior):
+        product = (error * weight)[:, 0]
         assert abs(product.mean()) < 4 * product.std() / math.sqrt(SAMPLES)
 
 

@@ -171,19 +171,20 @@ def test_single_tokens_are_a_ridge_regression():
 @pytest.mark.parametrize("kind", ["float32", "float64"])
 def test_the_compiled_steps_are_those_of_the_reference(kind):
     data = draw_dataset(MaxSLR(2.0, "1,2,5"), dim=20, samples=40)
-    code = activation_code(make_activation("erf"))
+    coded = activation_code(make_activation("erf"))
+    code = coded.numbers, coded.table, coded.scales
     k, v = (0.1 * np.stack([data.teacher.keys, data.teacher.values])).astype(kind)
     slow_k, slow_v, slow_bias = k.astype(float), v.astype(float), 0.1
     order = np.random.default_rng(0).permutation(40)
     rate, shrink = (0.02, 0.03, 0.01), (0.999, 0.99)
     given = (data.tokens, data.offsets, data.labels, order)
-    squares, bias = descend(*given, k, v, 0.1, rate, shrink, code.numbers, code.table)
+    squares, bias = descend(*given, k, v, 0.1, rate, shrink, *code)
     total = 0.0
     for i in order:
         first, last = data.offsets[i : i + 2]
         one = (data.tokens[first:last], np.array([0, last - first]), data.labels[i : i + 1])
-        state = (slow_k, slow_v, slow_bias)
-        loss, gradient, push = loss_and_gradient(*one, *state, code.numbers, code.table)
+        state = (np.empty(0), slow_k, slow_v, slow_bias)
+        loss, gradient, push, _ = loss_and_gradient(*one, *state, *code, 1)
         total += 2.0 * loss
         slow_k = shrink[0] * slow_k - rate[0] * gradient[0]
         slow_v = shrink[1] * slow_v - rate[1] * gradient[1]

@@ -23,22 +23,22 @@ CUBE = UNITS * (RNG.standard_normal((30, 3, 4)) - 2.0)
 def test_it_is_the_standard_scaler_of_all_tokens(given):
     theirs = StandardScaler(**given).fit(np.concatenate(RAGGED))
     ours = SequenceScaler(**given).fit(RAGGED)
-    found = ours.transform(RAGGED)
-    assert [part.shape for part in found] == [part.shape for part in RAGGED]
-    assert_allclose(np.concatenate(found), theirs.transform(np.concatenate(RAGGED)), atol=1e-9)
-    for back, part in zip(ours.inverse_transform(found), RAGGED, strict=True):
+    scaled = ours.transform(RAGGED)
+    assert [part.shape for part in scaled] == [part.shape for part in RAGGED]
+    assert_allclose(np.concatenate(scaled), theirs.transform(np.concatenate(RAGGED)), atol=1e-9)
+    for back, part in zip(ours.inverse_transform(scaled), RAGGED, strict=True):
         assert_allclose(back, part, rtol=1e-12)
 
 
 def test_an_array_stays_an_array_and_equals_its_list():
     scaler = SequenceScaler()
-    found = scaler.fit_transform(CUBE)
-    assert isinstance(found, np.ndarray)
-    assert found.shape == CUBE.shape
-    assert_allclose(found.mean(axis=(0, 1)), 0.0, atol=1e-12)
-    assert_allclose(found.std(axis=(0, 1)), 1.0, rtol=1e-12)
-    assert_array_equal(np.stack(SequenceScaler().fit_transform(list(CUBE))), found)
-    assert_allclose(scaler.inverse_transform(found), CUBE, rtol=1e-12)
+    scaled = scaler.fit_transform(CUBE)
+    assert isinstance(scaled, np.ndarray)
+    assert scaled.shape == CUBE.shape
+    assert_allclose(scaled.mean(axis=(0, 1)), 0.0, atol=1e-12)
+    assert_allclose(scaled.std(axis=(0, 1)), 1.0, rtol=1e-12)
+    assert_array_equal(np.stack(SequenceScaler().fit_transform(list(CUBE))), scaled)
+    assert_allclose(scaler.inverse_transform(scaled), CUBE, rtol=1e-12)
     assert scaler.transform(CUBE.astype(np.float32)).dtype == np.float32
     before = CUBE.copy()
     scaler.transform(CUBE)

@@ -62,21 +62,21 @@ def _difference(function, table, index, step=1e-3):
 def test_g_is_the_gradient_of_log_z(task):
     gap, variance = 0.5, 0.4
     keys, values, labels = _fields(task)
-    found = location_model(task, gap).respond(keys, values, labels, variance)
+    response = location_model(task, gap).respond(keys, values, labels, variance)
     for index in range(keys.shape[1]):
         by_key = _difference(lambda k: _log_z(task, k, values, labels, gap, variance), keys, index)
         by_value = _difference(
             lambda v: _log_z(task, keys, v, labels, gap, variance), values, index
         )
-        np.testing.assert_allclose(found.key[:, index], by_key, atol=2e-3)
-        np.testing.assert_allclose(found.value[:, index], by_value, atol=1e-5)
+        np.testing.assert_allclose(response.key[:, index], by_key, atol=2e-3)
+        np.testing.assert_allclose(response.value[:, index], by_value, atol=1e-5)
 
 
 @pytest.mark.parametrize("task", TASKS, ids=str)
 def test_the_divergence_is_that_of_g(task):
     model = location_model(task, 0.5, divergence=True)
     keys, values, labels = _fields(task)
-    found = model.respond(keys, values, labels, 0.4)
+    response = model.respond(keys, values, labels, 0.4)
     expected = np.zeros((2, 2))
     for index in range(keys.shape[1]):
         for row, name in enumerate(("key", "value")):
@@ -87,7 +87,7 @@ def test_the_divergence_is_that_of_g(task):
             step = 2e-2  # above the kinks of the interpolated race
             expected[row, 0] -= _difference(lambda k: read(k, values), keys, index, step).sum()
             expected[row, 1] -= _difference(lambda v: read(keys, v), values, index, step).sum()
-    np.testing.assert_allclose(found.bend, expected, atol=5e-3)
+    np.testing.assert_allclose(response.bend, expected, atol=5e-3)
 
 
 def test_the_race_in_blocks_is_the_race(monkeypatch):
@@ -105,12 +105,12 @@ def test_the_race_in_blocks_is_the_race(monkeypatch):
 # --- against state evolution --------------------------------------------------------------------
 
 
-def _largest_miss(found, allowance):
+def _largest_miss(comparison, allowance):
     """Largest gap to theory over all iterations, in units of three errors plus an allowance."""
     worst = 0.0
     for name in ("q_k", "q_v", "risk"):
         value, error, theory = (
-            np.array(getattr(found, name + end)) for end in ("", "_error", "_se")
+            np.array(getattr(comparison, name + end)) for end in ("", "_error", "_se")
         )
         worst = max(worst, float((np.abs(value - theory) / (3.0 * error + allowance)).max()))
     return worst
@@ -130,17 +130,17 @@ def _largest_miss(found, allowance):
 def test_amp_follows_state_evolution(task, alpha):
     """Errors are of the mean over seeds; the allowance is 10/D for what does not average out."""
     dim = 800
-    found = compare_amp(task, alpha=alpha, dim=dim, seeds=4, steps=12, test_samples=2000)
-    assert found.status == "sampled"
-    assert _largest_miss(found, 10.0 / dim) < 1.0
-    assert max(found.gap_q_k, found.gap_q_v) < 0.04
+    comparison = compare_amp(task, alpha=alpha, dim=dim, seeds=4, steps=12, test_samples=2000)
+    assert comparison.status == "sampled"
+    assert _largest_miss(comparison, 10.0 / dim) < 1.0
+    assert max(comparison.gap_q_k, comparison.gap_q_v) < 0.04
 
 
 @pytest.mark.slow
 def test_amp_at_dimension_4000_stays_within_two_percent():
-    found = compare_amp(SpikedSLR(2.0, 3, 0.3), alpha=2.0, dim=4000, seeds=3, test_samples=0)
-    assert len(found.iteration) == 20
-    assert max(found.gap_q_k, found.gap_q_v) < 0.02
+    comparison = compare_amp(SpikedSLR(2.0, 3, 0.3), alpha=2.0, dim=4000, seeds=3, test_samples=0)
+    assert len(comparison.iteration) == 20
+    assert max(comparison.gap_q_k, comparison.gap_q_v) < 0.02
 
 
 def test_gaps_to_state_evolution_shrink_with_the_dimension():
@@ -158,20 +158,20 @@ def test_gaps_to_state_evolution_shrink_with_the_dimension():
 
 def test_without_noise_the_values_are_found_exactly():
     for task, alpha in ((SpikedSLR(5.0, 3), 2.0), (MaxSLR(INF, 2), 3.0)):
-        found = run_amp(task, alpha=alpha, dim=400, seeds=2, steps=35, test_samples=0)
-        assert found.status == "sampled"
-        for run in found.runs:
+        result = run_amp(task, alpha=alpha, dim=400, seeds=2, steps=35, test_samples=0)
+        assert result.status == "sampled"
+        for run in result.runs:
             assert abs(run.q_v[-1] - 1.0) < 1e-5
             assert abs(run.norm_v[-1] - 1.0) < 1e-5
         if task.name == "spiked":
-            assert found.q_k[-1] == pytest.approx(10.0 / 11.0, abs=0.03)
+            assert result.q_k[-1] == pytest.approx(10.0 / 11.0, abs=0.03)
 
 
 def test_below_the_threshold_amp_stays_on_the_poor_branch():
     task = SpikedSLR(2.0, 3)
-    found = run_amp(task, alpha=0.9, dim=600, seeds=3, steps=25, test_samples=0)
+    result = run_amp(task, alpha=0.9, dim=600, seeds=3, steps=25, test_samples=0)
     poor = bayes_optimal(task, alpha=0.9)
-    assert found.q_v[-1] == pytest.approx(poor.q_v, abs=0.05)
+    assert result.q_v[-1] == pytest.approx(poor.q_v, abs=0.05)
 
 
 @pytest.mark.parametrize("task", [SpikedSLR(1.0, 1, 0.5), MaxSLR(1.0, 1, 0.5)], ids=str)
@@ -190,20 +190,22 @@ def test_one_token_ends_at_ridge_regression(task):
 def test_one_token_has_the_closed_form_of_linear_regression():
     task = SpikedSLR(1.0, 1, 0.5)
     exact = bayes_optimal(task, alpha=2.0)
-    found = run_amp(task, alpha=2.0, dim=1000, seeds=4, steps=20, test_samples=5000)
-    assert found.q_v[-1] == pytest.approx(exact.q_v, abs=0.02)
-    assert found.risk[-1] == pytest.approx(exact.risk_amp, abs=0.02)
+    result = run_amp(task, alpha=2.0, dim=1000, seeds=4, steps=20, test_samples=5000)
+    assert result.q_v[-1] == pytest.approx(exact.q_v, abs=0.02)
+    assert result.risk[-1] == pytest.approx(exact.risk_amp, abs=0.02)
     # the keys are a plain average of the tokens: known after one iteration
-    assert found.q_k[0] == pytest.approx(exact.q_k, abs=0.03)
+    assert result.q_k[0] == pytest.approx(exact.q_k, abs=0.03)
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_all_forms_of_the_precision_have_one_limit(precision):
     task = MaxSLR(2.0, 3, 0.5)
-    found = run_amp(task, alpha=3.0, dim=800, seeds=3, steps=8, test_samples=0, precision=precision)
+    result = run_amp(
+        task, alpha=3.0, dim=800, seeds=3, steps=8, test_samples=0, precision=precision
+    )
     theory = amp_state_evolution(task, alpha=3.0, steps=8)
-    assert np.abs(np.subtract(found.q_v, theory.q_v)).max() < 0.05
-    assert np.abs(1.0 - np.array(found.gap_v) - theory.q_v).max() < 0.05
+    assert np.abs(np.subtract(result.q_v, theory.q_v)).max() < 0.05
+    assert np.abs(1.0 - np.array(result.gap_v) - theory.q_v).max() < 0.05
 
 
 # --- results and refusals -----------------------------------------------------------------------
@@ -211,7 +213,7 @@ def test_all_forms_of_the_precision_have_one_limit(precision):
 
 def test_the_result():
     calls = []
-    found = run_amp(
+    result = run_amp(
         SpikedSLR(2.0, "1,2"),
         alpha=1.5,
         dim=60,
@@ -220,15 +222,15 @@ def test_the_result():
         test_samples=0,
         report=lambda *call: calls.append(call),
     )
-    assert found.iteration == (1, 2, 3)
+    assert result.iteration == (1, 2, 3)
     assert calls[-1][:2] == (6, 6)
-    assert all(math.isnan(risk) for risk in found.risk)
-    table = found.to_dict()
+    assert all(math.isnan(risk) for risk in result.risk)
+    table = result.to_dict()
     assert table["risk"] == ["nan"] * 3
     assert table["runs"][1]["seed"] == 1
-    assert "after 3 iterations" in str(found)
+    assert "after 3 iterations" in str(result)
     again = run_amp(SpikedSLR(2.0, "1,2"), alpha=1.5, dim=60, seeds=2, steps=3, test_samples=0)
-    assert again.q_k == pytest.approx(found.q_k, rel=1e-9)
+    assert again.q_k == pytest.approx(result.q_k, rel=1e-9)
     damped = run_amp(SpikedSLR(2.0, 2), alpha=1.5, dim=60, seeds=1, steps=2, damping=0.5)
     assert len(damped.risk) == 2
 
@@ -240,17 +242,17 @@ def test_divergence_is_a_status(monkeypatch, last):
     def broken(data, task, **options):
         for step, state in enumerate(iterate(data, task, **options)):
             if step == last:
-                yield AmpState(np.full_like(state.weights, math.nan), state.gaps, state.push)
+                yield AmpState(np.full_like(state.weights, math.nan), state.variances, state.push)
                 return
             yield state
 
     monkeypatch.setattr("slrlab.simulation.message_passing.amp.iterate", broken)
     options = {"alpha": 2.0, "dim": 50, "seeds": 2, "steps": 5, "test_samples": 50}
-    found = compare_amp(SpikedSLR(2.0, 3), **options)
-    assert found.status == "diverged"
-    assert len(found.q_k) == len(found.q_k_se) == last
-    assert math.isnan(found.gap_q_k) == (last == 0)
-    assert len(found.to_frame()) == last
+    comparison = compare_amp(SpikedSLR(2.0, 3), **options)
+    assert comparison.status == "diverged"
+    assert len(comparison.q_k) == len(comparison.q_k_se) == last
+    assert math.isnan(comparison.gap_q_k) == (last == 0)
+    assert len(comparison.to_frame()) == last
     with pytest.raises(ComputationError, match="diverged"):
         run_amp(SpikedSLR(2.0, 3), **options, strict=True)
 

@@ -44,23 +44,23 @@ def test_the_same_seeds_give_the_same_result():
 
 
 def test_means_and_errors_over_seeds():
-    found = run(seeds=5)
-    risks = [one.test_risk for one in found.runs]
-    assert found.status is Status.SAMPLED
-    assert found.test_risk == pytest.approx(np.mean(risks))
-    assert found.test_risk_error == pytest.approx(np.std(risks, ddof=1) / math.sqrt(5))
-    assert found.risk == Estimate(found.test_risk, found.test_risk_error)
-    overlaps = [one.overlaps for one in found.runs]
-    assert found.m_v == pytest.approx(np.mean([one.m_vv for one in overlaps]))
-    assert found.q_kv == pytest.approx(np.mean([one.q_kv for one in overlaps]))
-    assert set(found.errors) == {
+    result = run(seeds=5)
+    risks = [one.test_risk for one in result.runs]
+    assert result.status is Status.SAMPLED
+    assert result.test_risk == pytest.approx(np.mean(risks))
+    assert result.test_risk_error == pytest.approx(np.std(risks, ddof=1) / math.sqrt(5))
+    assert result.risk == Estimate(result.test_risk, result.test_risk_error)
+    overlaps = [one.overlaps for one in result.runs]
+    assert result.m_v == pytest.approx(np.mean([one.m_vv for one in overlaps]))
+    assert result.q_kv == pytest.approx(np.mean([one.q_kv for one in overlaps]))
+    assert set(result.errors) == {
         *("test_risk", "train_mse", "objective", "bias"),
         *("m_k", "m_v", "q_k", "q_v", "m_kv", "m_vk", "q_kv"),
     }
-    assert found.estimate("m_v").error == found.errors["m_v"] > 0.0
-    assert (found.samples, found.setting.alpha, found.seeds) == (160, 4.0, 5)
-    assert "test risk" in str(found)
-    assert len(found.to_frame()) == 1
+    assert result.estimate("m_v").error == result.errors["m_v"] > 0.0
+    assert (result.samples, result.setting.alpha, result.seeds) == (160, 4.0, 5)
+    assert "test risk" in str(result)
+    assert len(result.to_frame()) == 1
 
 
 def test_one_seed_has_the_error_of_its_test_sample():
@@ -110,11 +110,11 @@ def test_starts(start):
     teacher = erm.Teacher.draw(40)
     begin = start_weights(start, teacher, make_activation("erf"), 0)
     exact = FullOrderParameters(1, 0, 0, 1, 1, 0, 1)
-    found = begin.overlaps(teacher)
+    overlaps = begin.overlaps(teacher)
     if start == "informed":
-        assert vars(found) == pytest.approx(vars(exact), abs=1e-10)
+        assert vars(overlaps) == pytest.approx(vars(exact), abs=1e-10)
     else:
-        assert 0.0 < found.q_kk < 0.05
+        assert 0.0 < overlaps.q_kk < 0.05
     assert run(start=start, seeds=2).start == start
 
 

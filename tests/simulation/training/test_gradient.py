@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from slrlab import Dataset, Normalised, Projection, make_activation
+from kernel_activations import ALL, SEES_LENGTH, SMOOTH, by_name
+from slrlab import Dataset, make_activation
 from slrlab.model.activation_code import activation_code
 from slrlab.simulation.training import gradient_kernel, gradient_reference
 from slrlab.simulation.training.objective import (
@@ -19,19 +20,6 @@ from slrlab.simulation.training.objective import (
     token_weights,
 )
 
-SMOOTH = [
-    make_activation("softmax"),
-    Normalised("softmax with sink", sink=0.7),
-    make_activation("linear"),
-    make_activation("erf"),
-    make_activation("softplus"),
-    make_activation("entmax15"),
-    Projection("entmax1.33", power=3.0),
-    make_activation("normalised: 1 + x + x**2/2"),
-    make_activation("elementwise: 1 + tanh(x)"),
-]
-ALL = [*SMOOTH, make_activation("sparsemax")]
-by_name = pytest.mark.parametrize("activation", ALL, ids=lambda a: a.name)
 PRECISIONS = [("float32", 1e-5), ("float64", 1e-12)]
 LENGTHS = [[1], [2], [3], [4], [5], [7], [1, 2, 3, 4, 5, 7]]
 DIM, BIAS = 37, 0.3
@@ -47,8 +35,12 @@ def problem(lengths, dtype="float64", count=150, seed=0):
 
 
 def run(module, given, activation, bias=BIAS, chunks=4):
-    code = activation_code(activation)
-    return module.loss_and_gradient(*given, bias, code.numbers, code.table, chunks)
+    tokens, offsets, labels, k, v = given
+    code = activation_code(activation, int(np.diff(offsets).max()))
+    return module.loss_and_gradient(
+        *(tokens, offsets, labels, np.empty(0), k, v, bias),
+        *(code.numbers, code.table, code.scales, chunks),
+    )
 
 
 def close(ours, theirs, most):
@@ -57,7 +49,7 @@ def close(ours, theirs, most):
         assert np.abs(got - wanted).max() <= most * (1.0 + np.abs(wanted).max())
 
 
-@by_name
+@by_name(ALL)
 @pytest.mark.parametrize(("dtype", "most"), PRECISIONS)
 def test_the_kernel_equals_its_reference(activation, dtype, most):
     for lengths in LENGTHS:
@@ -69,32 +61,34 @@ def test_the_kernel_equals_its_reference(activation, dtype, most):
         )
 
 
-@by_name
+@by_name(ALL)
 @pytest.mark.parametrize(("dtype", "most"), PRECISIONS)
 def test_weights_count_as_copies_in_kernel_and_reference(activation, dtype, most):
     tokens, offsets, labels, k, v = problem([1, 3, 4], dtype, count=60)
     code = activation_code(activation)
-    rest = (k, v, BIAS, code.numbers, code.table, 3)
+    rest = (k, v, BIAS, code.numbers, code.table, code.scales, 3)
     rng = np.random.default_rng(7)
     weights = rng.uniform(0.0, 3.0, 60)
     given = (tokens, offsets, labels, weights)
-    ours = gradient_kernel.weighted_loss_and_gradient(*given, *rest)
-    close(ours, gradient_reference.weighted_loss_and_gradient(*given, *rest), most)
+    ours = gradient_kernel.loss_and_gradient(*given, *rest)
+    close(ours, gradient_reference.loss_and_gradient(*given, *rest), most)
     counts = rng.integers(0, 4, 60)
     indices = np.repeat(np.arange(60), counts)
     copied = np.concatenate([tokens[offsets[i] : offsets[i + 1]] for i in indices])
     starts = np.concatenate([[0], np.cumsum(np.diff(offsets)[indices])])
     once = (tokens, offsets, labels, counts.astype(float))
-    found = gradient_kernel.weighted_loss_and_gradient(*once, *rest)
     repeated = (copied, starts, labels[indices], np.empty(0))
-    close(found, gradient_kernel.weighted_loss_and_gradient(*repeated, *rest), most)
-    close(found[:3], gradient_kernel.loss_and_gradient(*repeated[:3], *rest), most)
+    close(
+        gradient_kernel.loss_and_gradient(*once, *rest),
+        gradient_kernel.loss_and_gradient(*repeated, *rest),
+        most,
+    )
 
 
-@pytest.mark.parametrize("activation", SMOOTH, ids=lambda a: a.name)
+@by_name(SMOOTH)
 def test_the_reference_is_the_slope_of_the_loss(activation):
     tokens, offsets, labels, k, v = problem([1, 2, 4], count=20)
-    _, gradient, push = run(gradient_reference, (tokens, offsets, labels, k, v), activation)
+    _, gradient, push, _ = run(gradient_reference, (tokens, offsets, labels, k, v), activation)
     shown, step = activation.with_bias(0.0), 1e-5
 
     def loss(k, v, bias):  # nothing shared with the reference but the weights of an activation
@@ -113,30 +107,45 @@ def test_the_reference_is_the_slope_of_the_loss(activation):
         assert slope == pytest.approx(gradient[0] @ a + gradient[1] @ b + push * c, rel=1e-6)
 
 
+def test_an_activation_that_sees_the_length_has_the_slope_it_says():
+    given = tokens, offsets, labels, k, v = problem([1, 2, 5], count=30)
+    ours = run(gradient_kernel, given, SEES_LENGTH)
+    close(ours, run(gradient_reference, given, SEES_LENGTH), 1e-12)
+
+    def loss(k, v, bias):
+        shown = SEES_LENGTH.with_bias(bias)
+        pairs = itertools.pairwise(offsets)
+        answers = [shown.weights(tokens[i:j] @ k) @ (tokens[i:j] @ v) for i, j in pairs]
+        return 0.5 * np.sum((labels - answers) ** 2)
+
+    assert ours[0] == pytest.approx(loss(k, v, BIAS), rel=1e-12)
+    a, b = np.random.default_rng(1).standard_normal((2, DIM)) / math.sqrt(DIM)
+    ends = [loss(k + s * a, v + s * b, BIAS + s) for s in (1e-5, -1e-5)]
+    slope = (ends[0] - ends[1]) / 2e-5
+    assert slope == pytest.approx(ours[1][0] @ a + ours[1][1] @ b + ours[2], rel=1e-6)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_threads_change_nothing_and_chunks_only_rounding(dtype):
     given, activation = problem([1, 3, 4], dtype, count=400), make_activation("softmax")
     tokens, *_, k, v = given
-    code = activation_code(activation)
     a, b = np.random.default_rng(2).standard_normal((2, len(tokens))).astype(dtype)
-    many, found = numba.config.NUMBA_NUM_THREADS, []
-    for threads in sorted({1, 2, many}):
-        if threads > many:
-            continue
+    all_threads, results = numba.config.NUMBA_NUM_THREADS, []
+    for threads in sorted({1, min(2, all_threads), all_threads}):
         numba.set_num_threads(threads)
-        found.append(
+        results.append(
             (
-                *gradient_kernel.loss_and_gradient(*given, BIAS, code.numbers, code.table, 7),
+                *run(gradient_kernel, given, activation, chunks=7),
                 gradient_kernel.project(tokens, k, v, 7),
                 gradient_kernel.combine(tokens, a, b, 7),
             )
         )
-    numba.set_num_threads(many)
-    for other in found[1:]:
-        for one, two in zip(found[0], other, strict=True):
+    numba.set_num_threads(all_threads)
+    for other in results[1:]:
+        for one, two in zip(results[0], other, strict=True):
             assert_array_equal(one, two)
     for chunks in (1, 2, 32):
-        close(run(gradient_kernel, given, activation, chunks=chunks), found[0][:3], 2e-6)
+        close(run(gradient_kernel, given, activation, chunks=chunks), results[0][:4], 2e-6)
 
 
 @pytest.mark.parametrize(("dtype", "most"), PRECISIONS)
@@ -163,13 +172,14 @@ def test_stochastic_descent_equals_a_plain_loop(name, shrink):
     for i in order:
         rows = tokens[offsets[i] : offsets[i + 1]]
         one = (rows, np.array([0, len(rows)]), labels[i : i + 1], slow_k, slow_v)
-        loss, (by_k, by_v), push = run(gradient_reference, one, activation, bias=bias)
+        loss, (by_k, by_v), push, _ = run(gradient_reference, one, activation, bias=bias)
         squares += 2.0 * loss
         slow_k = shrink[0] * slow_k - rate[0] * by_k
         slow_v = shrink[1] * slow_v - rate[1] * by_v
         bias -= rate[2] * push
     total, last = gradient_kernel.descend(
-        tokens, offsets, labels, order, k, v, BIAS, rate, shrink, code.numbers, code.table
+        *(tokens, offsets, labels, order, k, v, BIAS, rate, shrink),
+        *(code.numbers, code.table, code.scales),
     )
     assert_allclose([total, last], [squares, bias], rtol=1e-12)
     assert_allclose(k, slow_k, atol=1e-13)
@@ -178,7 +188,7 @@ def test_stochastic_descent_equals_a_plain_loop(name, shrink):
 
 def test_nan_goes_through_and_huge_scores_do_not_overflow():
     tokens, offsets, labels, k, v = problem([3], count=10)
-    loss, gradient, _ = run(
+    loss, gradient, *_ = run(
         gradient_kernel, (tokens, offsets, labels, 1e6 * k, v), make_activation("softmax")
     )
     assert math.isfinite(loss)
@@ -188,7 +198,7 @@ def test_nan_goes_through_and_huge_scores_do_not_overflow():
     assert math.isnan(loss)
 
 
-@by_name
+@by_name(ALL)
 def test_the_objective_is_the_formula(activation):
     tokens, offsets, labels, k, v = problem([1, 2, 5])
     data = Dataset(tokens, offsets, labels)
@@ -196,7 +206,7 @@ def test_the_objective_is_the_formula(activation):
     objective = Objective(data, activation.with_bias(None), 0.4, 0.7)
     weights = Weights(k * root, v * root, BIAS)
     value, gradient = objective(weights.to_vector(learn_bias=True))
-    loss, rows, push = run(gradient_reference, (tokens, offsets, labels, k, v), activation)
+    loss, rows, push, _ = run(gradient_reference, (tokens, offsets, labels, k, v), activation)
     assert value == pytest.approx(loss + 0.5 * DIM * (0.4 * k @ k + 0.7 * v @ v), rel=1e-12)
     wanted = [rows[0] / root + 0.4 * root * k, rows[1] / root + 0.7 * root * v, [push]]
     assert_allclose(gradient, np.concatenate(wanted), rtol=1e-9, atol=1e-11)

@@ -37,9 +37,9 @@ def data():
     return draw_dataset(SpikedSLR(4.0, "1,2,3"), dim=DIM, samples=240, dtype="float64")
 
 
-def gradient(data, activation, found, ridge=0.5):
+def gradient(data, activation, trained, ridge=0.5):
     objective = Objective(data, activation, ridge, ridge)
-    theta = found.weights.to_vector(learn_bias=objective.learns_bias)
+    theta = trained.weights.to_vector(learn_bias=objective.learns_bias)
     return objective(theta)[1] / np.linalg.norm(data.labels)
 
 
@@ -48,37 +48,37 @@ def gradient(data, activation, found, ridge=0.5):
 def test_one_token_is_ridge_regression(name, dtype, most):
     """The only token has weight 1: ``v`` solves the normal equations and ``k`` shrinks to 0."""
     data = draw_dataset(SpikedSLR(1.0, 1, noise=0.5), dim=DIM, samples=60, dtype=dtype)
-    found = run(data, name, ridge_v=0.8)
+    trained = run(data, name, ridge_v=0.8)
     x = data.tokens.astype(float) / math.sqrt(DIM)
     exact = np.linalg.solve(x.T @ x + 0.8 * np.eye(DIM), x.T @ data.labels)
-    assert found.status is Status.CONVERGED
-    assert_allclose(found.weights.v, exact, atol=10 * most)
-    assert np.abs(found.weights.k).max() < 10 * most
+    assert trained.status is Status.CONVERGED
+    assert_allclose(trained.weights.v, exact, atol=10 * most)
+    assert np.abs(trained.weights.k).max() < 10 * most
     rho = data.labels - x @ exact
-    assert found.train_mse == pytest.approx(np.mean(rho**2), rel=most)
-    assert found.objective == pytest.approx(0.5 * (rho @ rho + 0.8 * exact @ exact), rel=most)
+    assert trained.train_mse == pytest.approx(np.mean(rho**2), rel=most)
+    assert trained.objective == pytest.approx(0.5 * (rho @ rho + 0.8 * exact @ exact), rel=most)
 
 
 @pytest.mark.parametrize("name", ["linear", "softmax", "erf"])
 def test_an_endless_ridge_leaves_nothing(data, name):
-    found = run(data, name, ridge_k=1e6, ridge_v=1e6)
-    assert np.abs(found.weights.v).max() < 1e-4
-    assert found.objective == pytest.approx(0.5 * data.labels @ data.labels, rel=1e-3)
+    trained = run(data, name, ridge_k=1e6, ridge_v=1e6)
+    assert np.abs(trained.weights.v).max() < 1e-4
+    assert trained.objective == pytest.approx(0.5 * data.labels @ data.labels, rel=1e-3)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", ["softmax", "linear", "softplus", "entmax15"])
 def test_the_gradient_vanishes_and_a_minimum_is_left_alone(name, dtype):
     data = draw_dataset(MaxSLR(3.0, 3), dim=DIM, samples=240, dtype=dtype, seed=1)
-    found = run(data, name)
-    assert found.status is Status.CONVERGED
-    slope = gradient(data, make_activation(name), found)
-    assert np.linalg.norm(slope) == pytest.approx(found.gradient_norm, rel=1e-6)
-    assert found.gradient_norm <= TOLERANCE[dtype]
-    again = run(data, name, begin=found.weights)
+    trained = run(data, name)
+    assert trained.status is Status.CONVERGED
+    slope = gradient(data, make_activation(name), trained)
+    assert np.linalg.norm(slope) == pytest.approx(trained.gradient_norm, rel=1e-6)
+    assert trained.gradient_norm <= TOLERANCE[dtype]
+    again = run(data, name, begin=trained.weights)
     assert (again.status, again.iterations, again.passes) == (Status.CONVERGED, 0, 1)
-    assert_array_equal(again.weights.k, found.weights.k)
-    assert again.objective == found.objective
+    assert_array_equal(again.weights.k, trained.weights.k)
+    assert again.objective == trained.objective
 
 
 def test_a_smaller_tolerance_goes_further(data):
@@ -96,17 +96,17 @@ def test_a_smaller_tolerance_goes_further(data):
 def test_converged_means_that_the_tolerance_is_met(name, dtype, tolerance):
     """Also where differences of the loss drown in its rounding, and L-BFGS stalls."""
     data = draw_dataset(SpikedSLR(4.0, "1,2,3"), dim=DIM, samples=240, dtype=dtype)
-    found = run(data, name, tolerance=tolerance)
-    assert found.status is Status.CONVERGED
-    assert found.gradient_norm <= tolerance
-    slope = gradient(data, make_activation(name), found)
-    assert np.linalg.norm(slope) == pytest.approx(found.gradient_norm, rel=1e-3, abs=1e-15)
+    trained = run(data, name, tolerance=tolerance)
+    assert trained.status is Status.CONVERGED
+    assert trained.gradient_norm <= tolerance
+    slope = gradient(data, make_activation(name), trained)
+    assert np.linalg.norm(slope) == pytest.approx(trained.gradient_norm, rel=1e-3, abs=1e-15)
 
 
 def test_what_rounding_forbids_has_not_converged(data):
-    found = run(data, tolerance=1e-18)
-    assert found.status is Status.NOT_CONVERGED
-    assert 1e-18 < found.gradient_norm < 1e-12
+    trained = run(data, tolerance=1e-18)
+    assert trained.status is Status.NOT_CONVERGED
+    assert 1e-18 < trained.gradient_norm < 1e-12
     few = run(data, tolerance=1e-8, max_steps=10)
     assert few.status is Status.NOT_CONVERGED
     assert few.iterations == 10
@@ -122,9 +122,9 @@ def test_a_scale_of_the_labels_is_a_scale_of_values_and_ridges(data):
 
 
 def test_labels_of_zero_give_zero(data):
-    found = run(Dataset(data.tokens, data.offsets, np.zeros(data.samples)))
-    assert found.status is Status.CONVERGED
-    assert np.abs(found.weights.v).max() < 1e-5
+    trained = run(Dataset(data.tokens, data.offsets, np.zeros(data.samples)))
+    assert trained.status is Status.CONVERGED
+    assert np.abs(trained.weights.v).max() < 1e-5
     nothing = Weights(np.zeros(DIM), np.zeros(DIM))
     assert run(data, "linear", begin=nothing, max_steps=50).status.usable
 
@@ -133,17 +133,19 @@ def test_labels_of_zero_give_zero(data):
 def test_a_free_bias_is_learned(data, name):
     base = Normalised("softmax1", sink=1.0) if name == "softmax1" else make_activation(name)
     free = base.with_bias(None)
-    found = run(data, free)
-    assert found.status is Status.CONVERGED
-    assert found.weights.bias != 0.0
-    slope = gradient(data, free, found)
+    trained = run(data, free)
+    assert trained.status is Status.CONVERGED
+    assert trained.weights.bias != 0.0
+    slope = gradient(data, free, trained)
     assert slope.shape == (2 * DIM + 1,)
     assert abs(slope[-1]) <= 1e-6
     # the normalised ones come ever closer to softmax, a valley without an end: compare with 0
-    for bias in (found.weights.bias - 0.1, found.weights.bias + 0.1) if name == "erf" else (0.0,):
-        fixed = run(data, base.with_bias(bias), begin=found.weights)
+    for bias in (
+        (trained.weights.bias - 0.1, trained.weights.bias + 0.1) if name == "erf" else (0.0,)
+    ):
+        fixed = run(data, base.with_bias(bias), begin=trained.weights)
         assert fixed.weights.bias == bias
-        assert fixed.objective > found.objective
+        assert fixed.objective > trained.objective
 
 
 def test_statuses_and_watch(data):
@@ -166,20 +168,20 @@ def test_without_a_minimum_it_diverges():
     rng = np.random.default_rng(0)
     tokens, (a, b) = rng.standard_normal((200, 5)), rng.standard_normal((2, 5))
     data = Dataset(tokens, np.arange(201), (tokens @ a) * (tokens @ b) / 5.0)
-    found = run(data, "linear", ridge_k=0.0, ridge_v=1.0, tolerance=1e-9)
-    assert found.status is Status.DIVERGED
+    trained = run(data, "linear", ridge_k=0.0, ridge_v=1.0, tolerance=1e-9)
+    assert trained.status is Status.DIVERGED
     assert run(data, "linear", ridge_k=0.1, ridge_v=1.0).status is Status.CONVERGED
 
 
 def test_overflow_and_nan_end_as_diverged(data):
     huge = Weights(np.full(DIM, 1e200), np.full(DIM, 1e200))
-    found = run(data, "linear", begin=huge)
-    assert found.status is Status.DIVERGED
+    trained = run(data, "linear", begin=huge)
+    assert trained.status is Status.DIVERGED
     tokens = data.tokens.copy()
     tokens[0, 0] = np.nan
-    found = run(Dataset(tokens, data.offsets, data.labels))
-    assert found.status is Status.DIVERGED
-    assert not found.status.usable
+    trained = run(Dataset(tokens, data.offsets, data.labels))
+    assert trained.status is Status.DIVERGED
+    assert not trained.status.usable
 
 
 @pytest.mark.parametrize(
@@ -200,12 +202,12 @@ def test_a_sharp_minimum_without_ridge_is_a_minimum():
     """At signal 20 the best keys have ``|k|²/D`` near 400: long, but not endless."""
     task = MaxSLR(20.0, 2)
     given = {"alpha": 2000.0, "dim": 4, "ridge_k": 0.0, "ridge_v": 0.1, "dtype": "float64"}
-    found = simulate_erm(task, "softmax", **given, seeds=1, test_samples=0)
-    assert found.status is Status.SAMPLED
-    assert found.q_k > 100.0
+    result = simulate_erm(task, "softmax", **given, seeds=1, test_samples=0)
+    assert result.status is Status.SAMPLED
+    assert result.q_k > 100.0
 
 
 def test_keys_on_their_way_to_infinity_are_no_minimum():
     given = {"alpha": 2.0, "dim": 60, "ridge_k": 0.0, "ridge_v": 0.0, "dtype": "float64"}
-    found = simulate_erm(SpikedSLR(2.0, 3), "softmax", **given, seeds=2, test_samples=0)
-    assert found.status in (Status.DIVERGED, Status.NOT_CONVERGED)
+    result = simulate_erm(SpikedSLR(2.0, 3), "softmax", **given, seeds=2, test_samples=0)
+    assert result.status in (Status.DIVERGED, Status.NOT_CONVERGED)

@@ -24,6 +24,7 @@ from slrlab.theory.bayes_optimal.overlaps import HattedOverlaps, Overlaps
 from slrlab.theory.bayes_optimal.selected import MaxChannel, SelectionChannel
 from slrlab.theory.bayes_optimal.spiked import SpikedChannel
 from slrlab.theory.bayes_optimal.tilted import TiltedChannel
+from spiked_points import POINTS
 
 
 @dataclass(frozen=True, init=False)
@@ -80,11 +81,7 @@ def test_a_special_channel_can_be_registered(monkeypatch):
 @pytest.mark.parametrize(
     ("task", "q_k", "q_v"),
     [
-        (SpikedSLR(2.0, 3, 0.5), 0.5, 0.4),
-        (SpikedSLR(2.0, 3), 0.5, 0.999),
-        (SpikedSLR(5.0, 10, 0.1), 0.8, 0.6),
-        (SpikedSLR(1.0, "1,2,5"), 0.3, 0.7),
-        (SpikedSLR(1.0, 2), 0.1, 5e-4),
+        *POINTS,
         (SpikedSLR(2.0, 3), 0.0, 0.0),
         (SpikedSLR(2.0, 3), 1.0 - 1e-9, 0.5),
         (SpikedSLR(3.0, 10**6), 0.9, 0.9),
@@ -216,24 +213,17 @@ def test_wide_map_is_the_gradient_of_the_free_entropy():
         assert (up.log_z - down.log_z) / (2 * h) == pytest.approx(half, rel=1e-5)
 
 
-def _iterate(channel, alpha, hats, steps=80):
-    for _ in range(steps):
-        q = hats.overlaps()
-        moments = channel.moments(q)
-        variance = q.gap_v + channel.task.noise**2
-        hats = HattedOverlaps(alpha * moments.key, alpha * moments.value / variance)
-    return hats.overlaps()
-
-
 @pytest.mark.parametrize("alpha", [0.5, 2.0])
-def test_keys_that_cannot_start_by_themselves(alpha):
+def test_keys_that_cannot_start_by_themselves(alpha, iterate):
     """A centred relevant score: ``q_k = 0`` is a fixed point, stable at small alpha alone."""
     task = Wide(1.0, 2, 0.5)
     channel = TiltedChannel(task, 0.7, accuracy=1e-6)
     assert channel.blind
     points = stable_points(Curve(channel), alpha)
-    low = _iterate(channel, alpha, HattedOverlaps(1e-3, 0.0))
-    high = _iterate(channel, alpha, HattedOverlaps(1e3, 1e3))
+    low, high = (
+        iterate(channel, alpha, hats, steps=80, close=0.0).overlaps()
+        for hats in (HattedOverlaps(1e-3, 0.0), HattedOverlaps(1e3, 1e3))
+    )
     assert points[0].overlaps.q_v == pytest.approx(low.q_v, abs=1e-4)
     assert points[0].overlaps.q_k == pytest.approx(low.q_k, abs=1e-4)
     assert points[-1].overlaps.q_v == pytest.approx(high.q_v, abs=1e-4)

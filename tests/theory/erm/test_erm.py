@@ -11,9 +11,11 @@ import pytest
 
 from slrlab import (
     ComputationError,
+    Elementwise,
     ErmTheory,
     MaxSLR,
     OrderParameters,
+    ScalarMap,
     SpikedSLR,
     Status,
     bayes_risk,
@@ -31,6 +33,7 @@ from slrlab.theory.erm.problem import Problem
 from slrlab.theory.erm.solve import Solver
 
 SPIKED = SpikedSLR(signal=2.0, length=3)
+STEEP = Elementwise("", phi=ScalarMap(*[lambda x: np.exp(np.exp(x))] * 3))
 KEYS = ("m_k", "m_v", "q_k", "q_v", "V_k", "V_v", "test_risk", "train_mse")
 
 # Entries of the reference whose own error is too small, as its authors confirm: they are off by up
@@ -45,7 +48,7 @@ def test_reference(erm_reference, index):
     task = make_task(
         case["task"], signal=float(case["signal"]), length=case["length"], noise=case["noise"]
     )
-    found = erm_theory(
+    theory = erm_theory(
         task,
         case["activation"],
         alpha=case["alpha"],
@@ -53,19 +56,19 @@ def test_reference(erm_reference, index):
         ridge_v=case["ridge_v"],
         tolerance=6e-4,
     )
-    assert found.branch == "informed"
+    assert theory.branch == "informed"
     for name in KEYS:
         error = case["standard_error"][name]
-        own = found.errors.get(name, found.test_risk_error)
+        own = theory.errors.get(name, theory.test_risk_error)
         allowed = max(1e-3, 3.0 * math.hypot(error, own))
         if (index, name) in DOUBTFUL:
             allowed = 2e-3 + 3.0 * own
-        assert abs(getattr(found, name) - case["value"][name]) <= allowed, name
+        assert abs(getattr(theory, name) - case["value"][name]) <= allowed, name
     order = OrderParameters(
-        found.m_k, found.m_v, found.q_k - found.m_k**2, found.q_v - found.m_v**2
+        theory.m_k, theory.m_v, theory.q_k - theory.m_k**2, theory.q_v - theory.m_v**2
     )
     exact = risk_at(task, case["activation"], order).risk
-    assert abs(found.test_risk - exact) <= 4.0 * found.test_risk_error
+    assert abs(theory.test_risk - exact) <= 4.0 * theory.test_risk_error
 
 
 def ridge_regression(alpha, ridge, noise):
@@ -82,15 +85,15 @@ def ridge_regression(alpha, ridge, noise):
 @pytest.mark.parametrize(("alpha", "ridge", "noise"), [(3.0, 0.1, 0.0), (0.7, 0.5, 0.4)])
 def test_one_token_is_ridge_regression(alpha, ridge, noise):
     task = SpikedSLR(signal=2.0, length=1, noise=noise)
-    found = erm_theory(task, "softmax", alpha=alpha, ridge_k=0.3, ridge_v=ridge)
+    theory = erm_theory(task, "softmax", alpha=alpha, ridge_k=0.3, ridge_v=ridge)
     V, m, q, risk = ridge_regression(alpha, ridge, noise)
-    assert found.V_v == pytest.approx(V, abs=1e-6)
-    assert found.m_v == pytest.approx(m, abs=1e-3)
-    assert found.q_v == pytest.approx(q, abs=2e-3)
-    assert found.test_risk == pytest.approx(risk, abs=1e-3)
-    assert found.replicon == pytest.approx(alpha * V**2 / (1.0 + V) ** 2, rel=1e-3)
-    assert abs(found.m_k) < 1e-12
-    assert found.trace_gap < 0.01
+    assert theory.V_v == pytest.approx(V, abs=1e-6)
+    assert theory.m_v == pytest.approx(m, abs=1e-3)
+    assert theory.q_v == pytest.approx(q, abs=2e-3)
+    assert theory.test_risk == pytest.approx(risk, abs=1e-3)
+    assert theory.replicon == pytest.approx(alpha * V**2 / (1.0 + V) ** 2, rel=1e-3)
+    assert abs(theory.m_k) < 1e-12
+    assert theory.trace_gap < 0.01
 
 
 @pytest.mark.slow
@@ -100,12 +103,12 @@ def test_many_samples_reach_the_population(activation):
     assert rate.population_risk == pytest.approx(minimal_risk(SPIKED, activation).risk)
     gaps = []
     for alpha in (100.0, 1000.0):
-        found = erm_theory(
+        theory = erm_theory(
             SPIKED, activation, alpha=alpha, ridge_k=0.1, ridge_v=0.1, tolerance=1e-3
         )
-        excess = (found.test_risk - rate.population_risk) * alpha
+        excess = (theory.test_risk - rate.population_risk) * alpha
         gaps.append(abs(excess - rate.rate))
-        noise = 4.0 * math.hypot(found.test_risk_error * alpha, rate.rate_error)
+        noise = 4.0 * math.hypot(theory.test_risk_error * alpha, rate.rate_error)
         assert gaps[-1] < 12.0 / alpha * rate.rate + noise
     assert rate.risk(100.0) == pytest.approx(rate.population_risk + rate.rate / 100.0)
 
@@ -145,9 +148,9 @@ def test_objective_two_ways(activation):
 def test_two_cycle_is_cured():
     """The undamped iteration alternates between two points here."""
     task = SpikedSLR(signal=3.0, length=2)
-    found = erm_theory(task, "linear", alpha=5.0, ridge_k=0.2, ridge_v=0.05, tolerance=2e-3)
-    assert found.status is Status.SAMPLED
-    assert found.residual < 1e-4
+    theory = erm_theory(task, "linear", alpha=5.0, ridge_k=0.2, ridge_v=0.05, tolerance=2e-3)
+    assert theory.status is Status.SAMPLED
+    assert theory.residual < 1e-4
 
 
 @pytest.mark.slow
@@ -155,9 +158,9 @@ def test_failure_is_a_status():
     """Without a bias and with a weak ridge erf has no stable replica-symmetric solution."""
     setting = {"alpha": 2.0, "ridge_k": 0.1, "ridge_v": 0.1, "tolerance": 1e-2}
     erf = make_activation("erf", bias=0.0)
-    found = erm_theory(SPIKED, erf, **setting)
-    assert found.status in (Status.NOT_CONVERGED, Status.UNSTABLE, Status.DIVERGED)
-    assert not found.stable
+    theory = erm_theory(SPIKED, erf, **setting)
+    assert theory.status in (Status.NOT_CONVERGED, Status.UNSTABLE, Status.DIVERGED)
+    assert not theory.stable
     with pytest.raises(ComputationError, match="status"):
         erm_theory(SPIKED, erf, strict=True, **setting)
 
@@ -243,10 +246,10 @@ def test_continuation_and_map():
         SPIKED, "softmax", alpha=4.0, ridge_k=0.6, ridge_v=0.8, start=first, tolerance=3e-3
     )
     assert again.branch == "continued"
-    found = ridge_map(
+    grid = ridge_map(
         SPIKED, "softmax", alpha=4.0, ridge_k=[0.6], ridge_v=[0.8, 2.0], tolerance=3e-3
     )
-    table = found.to_frame()
+    table = grid.to_frame()
     assert len(table) == 2
     row = table[np.isclose(table["ridge_v"], 0.8)].iloc[0]
     assert row["test_risk"] == pytest.approx(again.test_risk, abs=2e-2)
@@ -271,12 +274,12 @@ def test_every_task_and_activation_has_a_number():
 
 
 def test_result_speaks():
-    found = erm_theory(SPIKED, "linear", alpha=4.0, ridge_k=0.5, ridge_v=0.8, tolerance=5e-3)
-    assert "±" in str(found)
-    assert set(found.to_dict()) >= {"replicon", "stable", "branch", "status", "branches", "errors"}
-    assert json.dumps(found.to_dict(), allow_nan=False)
-    assert isinstance(replace(found, steps=1), ErmTheory)
-    assert "<table>" in found._repr_html_()
+    theory = erm_theory(SPIKED, "linear", alpha=4.0, ridge_k=0.5, ridge_v=0.8, tolerance=5e-3)
+    assert "±" in str(theory)
+    assert set(theory.to_dict()) >= {"replicon", "stable", "branch", "status", "branches", "errors"}
+    assert json.dumps(theory.to_dict(), allow_nan=False)
+    assert isinstance(replace(theory, steps=1), ErmTheory)
+    assert "<table>" in theory._repr_html_()
 
 
 @pytest.mark.parametrize(
@@ -290,7 +293,8 @@ def test_result_speaks():
         ({"tolerance": 0.0}, "tolerance must be a finite number > 0, got 0.0"),
         ({"seed": -1}, "seed must be a whole number >= 0, got -1"),
         ({"activation": "soft"}, "activation must be"),
-        ({"activation": "elementwise: exp(exp(x))"}, "must be finite with two derivatives"),
+        ({"activation": "elementwise: exp(exp(x))"}, "not a finite number at x = "),
+        ({"activation": STEEP}, "must be finite with two derivatives"),
         ({"task": SpikedSLR(signal=math.inf, length=3)}, "signal must be finite"),
     ],
 )
@@ -319,23 +323,23 @@ BOTH_FORMS = [(2.0, 0.8908, 0.8907), (0.5, 0.8569, 0.8601), (0.12, 0.828, 0.893)
 )
 def test_both_forms_of_the_stiffness(ridge_k, trace, stein):
     setting = {"alpha": 1.0, "ridge_k": ridge_k, "ridge_v": 0.5, "tolerance": 2e-3}
-    found = erm_theory(SPIKED, "softmax", **setting)
+    theory = erm_theory(SPIKED, "softmax", **setting)
     other = erm_theory(SPIKED, "softmax", stiffness="trace", **setting)
-    assert (found.stiffness, other.stiffness) == ("stein", "trace")
-    for result, expected in ((found, stein), (other, trace)):
+    assert (theory.stiffness, other.stiffness) == ("stein", "trace")
+    for result, expected in ((theory, stein), (other, trace)):
         # three errors of ours, and the 0.0015 by which seeds of the other code differ
         assert abs(result.test_risk - expected) < 3.0 * result.test_risk_error + 1.5e-3
-    for result in (found, other):  # each result knows the risk of the other
-        noise = 4.0 * math.hypot(found.test_risk_error, other.test_risk_error)
+    for result in (theory, other):  # each result has the risk of the other
+        noise = 4.0 * math.hypot(theory.test_risk_error, other.test_risk_error)
         assert result.test_risk_low == pytest.approx(other.test_risk, abs=noise)
-        assert result.test_risk_high == pytest.approx(found.test_risk, abs=noise)
+        assert result.test_risk_high == pytest.approx(theory.test_risk, abs=noise)
         assert result.test_risk_low <= result.test_risk <= result.test_risk_high
 
 
 def test_no_jumps_no_interval():
-    found = erm_theory(SPIKED, "softmax", alpha=8.0, ridge_k=1.0, ridge_v=1.0, tolerance=5e-3)
-    assert found.bistable_fraction == found.trace_gap == 0.0
-    assert found.test_risk_low == found.test_risk == found.test_risk_high
+    theory = erm_theory(SPIKED, "softmax", alpha=8.0, ridge_k=1.0, ridge_v=1.0, tolerance=5e-3)
+    assert theory.bistable_fraction == theory.trace_gap == 0.0
+    assert theory.test_risk_low == theory.test_risk == theory.test_risk_high
 
 
 @pytest.mark.slow
@@ -363,23 +367,23 @@ def test_best_ridge_is_inside_where_the_prox_jumps():
     ],
 )
 def test_seeds_agree_on_the_best_ridge(task, activation, alpha):
-    found = [
+    optima = [
         optimal_ridge(task, activation, alpha=alpha, tolerance=2e-3, seed=seed) for seed in (0, 1)
     ]
-    gap = found[0].test_risk - found[1].test_risk
+    gap = optima[0].test_risk - optima[1].test_risk
     # an error from eight blocks is Student's t with 7 degrees of freedom: 1 in 1000 at 5.4
-    assert abs(gap) < 5.4 * math.hypot(*(best.test_risk_error for best in found))
+    assert abs(gap) < 5.4 * math.hypot(*(best.test_risk_error for best in optima))
     crossed = erm_theory(
         task,
         activation,
         alpha=alpha,
-        ridge_k=found[0].setting.ridge_k,
-        ridge_v=found[0].setting.ridge_v,
+        ridge_k=optima[0].setting.ridge_k,
+        ridge_v=optima[0].setting.ridge_v,
         tolerance=2e-3,
         seed=1,
     )
-    noise = 5.4 * math.hypot(crossed.test_risk_error, found[1].test_risk_error)
-    assert crossed.test_risk > found[1].test_risk - noise
+    noise = 5.4 * math.hypot(crossed.test_risk_error, optima[1].test_risk_error)
+    assert crossed.test_risk > optima[1].test_risk - noise
 
 
 @pytest.mark.slow

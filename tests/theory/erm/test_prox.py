@@ -1,5 +1,6 @@
 """The compiled channel against its dense reference, brute force and the envelope theorem."""
 
+import itertools
 import math
 import threading
 from dataclasses import replace
@@ -8,7 +9,8 @@ import numba
 import numpy as np
 import pytest
 
-from slrlab import MaxSLR, Normalised, Projection, SpikedSLR, make_activation
+from kernel_activations import ALL, SEES_LENGTH, SMOOTH, by_name
+from slrlab import LengthScaled, MaxSLR, SpikedSLR, make_activation
 from slrlab.model.activation_code import activation_code
 from slrlab.model.weights_reference import CodedWeights
 from slrlab.theory.erm import codes, prox_kernel, prox_reference
@@ -16,21 +18,8 @@ from slrlab.theory.erm.equations import Channel
 from slrlab.theory.erm.fields import draw_fields
 from slrlab.theory.erm.overlaps import ErmOverlaps
 
-SMOOTH = [
-    make_activation("softmax"),
-    Normalised("softmax with sink", sink=0.7),
-    make_activation("softplus"),
-    make_activation("linear"),
-    make_activation("erf"),
-    make_activation("entmax15"),
-    Projection("entmax1.33", power=3.0),
-    make_activation("normalised: 1 + x + x**2/2"),
-    make_activation("elementwise: 1 + tanh(x)"),
-]
-ALL = [*SMOOTH, make_activation("sparsemax")]
-by_name = pytest.mark.parametrize("activation", ALL, ids=lambda a: a.name)
-smooth_by_name = pytest.mark.parametrize("activation", SMOOTH, ids=lambda a: a.name)
 M_K, Q_K, M_V, Q_V, NOISE = 0.8, 1.2, 0.7, 0.8, 0.1
+POINT = ErmOverlaps(m_k=0.7, q_k=0.9, V_k=0.6, m_v=0.6, q_v=0.7, V_v=0.4)
 FLAGS = [codes.BISTABLE, codes.JUMPED, codes.UNSOLVED]
 
 
@@ -49,7 +38,7 @@ def fields(length, count, seed=0):
 
 
 def order(V_k=1.0, V_v=0.5, **changes):
-    values = {"m_k": M_K, "spread": math.sqrt(Q_K), "slope": M_K / math.sqrt(Q_K), "bias": 0.1}
+    values = {"m_k": M_K, "std": math.sqrt(Q_K), "slope": M_K / math.sqrt(Q_K), "bias": 0.1}
     values |= {"m_v": M_V, "q_v": Q_V, "noise": NOISE, "V_k": V_k, "V_v": V_v}
     return tuple(float(value) for value in (values | changes).values())
 
@@ -69,9 +58,9 @@ def run(module, arrays, numbers, activation, search=codes.EVERYWHERE, squares=Fa
 def omegas(arrays, numbers):
     """Return the fields ``ω_χ, ω_z`` and the label of each sample."""
     base, n_k, n_z, n_y = arrays
-    m_k, spread, _, bias, m_v, q_v, noise, *_ = numbers
+    m_k, std, _, bias, m_v, q_v, noise, *_ = numbers
     y = m_v / math.sqrt(q_v) * n_z[:, 0, :1] + math.sqrt(1 - m_v**2 / q_v + noise**2) * n_y
-    return (m_k * base + spread * n_k + bias)[:, 0], math.sqrt(q_v) * n_z[:, 0], y
+    return (m_k * base + std * n_k + bias)[:, 0], math.sqrt(q_v) * n_z[:, 0], y
 
 
 def samples(arrays, numbers, activation):
@@ -80,7 +69,7 @@ def samples(arrays, numbers, activation):
     return prox_reference._Samples(*omegas(arrays, numbers), numbers[-2], numbers[-1], weights)
 
 
-@by_name
+@by_name(ALL)
 @pytest.mark.parametrize("length", [1, 2, 3, 8])
 @pytest.mark.parametrize(
     ("V_k", "search"),
@@ -101,7 +90,7 @@ def test_the_kernel_is_its_reference(activation, length, V_k, search):
     assert gap.max() < 1e-3
 
 
-@by_name
+@by_name(ALL)
 @pytest.mark.parametrize("V_k", [1.0, 5.0])
 def test_remembered_minima_are_those_of_a_full_search(activation, V_k):
     """From a search at other overlaps, but where samples have got second minima since."""
@@ -123,7 +112,7 @@ def test_remembered_minima_are_those_of_a_full_search(activation, V_k):
     np.testing.assert_allclose(ours[solved, codes.LOSS], reference[solved, codes.LOSS], atol=1e-6)
 
 
-@by_name
+@by_name(ALL)
 def test_blocks_and_groups_of_samples_average(activation):
     arrays, numbers = fields(3, 64), order()
     single = run(prox_kernel, arrays, numbers, activation, squares=True)
@@ -137,7 +126,7 @@ def test_blocks_and_groups_of_samples_average(activation):
     np.testing.assert_array_equal(plain[:, codes.GG_KK :], 0.0)
 
 
-@smooth_by_name
+@by_name(SMOOTH)
 @pytest.mark.parametrize("V_k", [0.3, 5.0])
 def test_gradient_and_hessian_of_the_objective_by_differences(activation, V_k):
     batch = samples(fields(3, 40), order(V_k), activation)
@@ -152,7 +141,7 @@ def test_gradient_and_hessian_of_the_objective_by_differences(activation, V_k):
         np.testing.assert_allclose(hessian[:, i], change, rtol=2e-5, atol=1e-5)
 
 
-@smooth_by_name
+@by_name(SMOOTH)
 @pytest.mark.parametrize("V_k", [0.3, 5.0])
 def test_the_prox_is_stationary_and_a_minimum(activation, V_k):
     batch = samples(fields(4, 200), order(V_k), activation)
@@ -168,21 +157,21 @@ def test_the_prox_is_stationary_and_a_minimum(activation, V_k):
         assert (batch.objective(other) >= lowest - 1e-10).mean() > 0.99
 
 
-@by_name
+@by_name(ALL)
 @pytest.mark.parametrize("V_k", [1.0, 5.0])
 def test_the_prox_is_the_global_minimum(activation, V_k):
     """Against a dense grid, on samples some of which have two minima."""
     arrays, numbers = fields(2, 60, seed=3), order(V_k)
-    found = run(prox_kernel, arrays, numbers, activation)
+    sums = run(prox_kernel, arrays, numbers, activation)
     batch = samples(arrays, numbers, activation)
-    line = np.linspace(-1.0, 1.0, 81) * math.sqrt(2 * V_k * found[:, codes.ENVELOPE].max())
+    line = np.linspace(-1.0, 1.0, 81) * math.sqrt(2 * V_k * sums[:, codes.ENVELOPE].max())
     grid = np.stack(np.meshgrid(line, line, indexing="ij"), axis=-1).reshape(-1, 2)
     missed = 0
-    for i in range(len(found)):
+    for i in range(len(sums)):
         one = batch.take(np.full(len(grid), i))
-        missed += one.objective(one.omega_k + grid).min() < found[i, codes.ENVELOPE] - 1e-8
+        missed += one.objective(one.omega_k + grid).min() < sums[i, codes.ENVELOPE] - 1e-8
     allowed = 0.05 if activation.name == "sparsemax" else 0.01
-    assert missed <= allowed * len(found)
+    assert missed <= allowed * len(sums)
 
 
 @pytest.mark.parametrize("length", [2, 3, 6])
@@ -208,7 +197,7 @@ def test_samples_called_convex_are(length, V_k):
     work = np.zeros((prox_kernel.SCRATCH_ROWS, length))
     convex = np.zeros(400, dtype=bool)
     for i in range(400):
-        work[prox_kernel._OM_Z] = batch.omega_z[i]
+        work[prox_kernel.OM_Z] = batch.omega_z[i]
         y = float(batch.y[i, 0])
         convex[i] = prox_kernel._is_convex(work, y, prior, activation_code(activation).numbers)
     assert 0.2 < convex.mean() < 1.0
@@ -221,7 +210,7 @@ def test_samples_called_convex_are(length, V_k):
     assert not prox_kernel._is_convex(work, 0.0, prior, other)
 
 
-@smooth_by_name
+@by_name(SMOOTH)
 def test_gains_are_minus_the_slopes_of_g(activation):
     """Traces and squares of ``G = −∂g/∂ω`` against differences of the reference prox."""
     arrays, numbers = fields(3, 60, seed=5), order(0.8)
@@ -256,13 +245,31 @@ def test_gains_are_minus_the_slopes_of_g(activation):
         np.testing.assert_allclose(sums[fair, index], value[fair], rtol=1e-4, atol=1e-5)
 
 
+def test_a_factor_of_zero_leaves_nothing_to_learn():
+    """Scores times 0 leave the keys free of forces; weights times 0 the values too."""
+    task, base = SpikedSLR(3.0, 2, 0.2), make_activation("erf", bias=0.1)
+    for part, other in (("k", "v"), ("v", "k")):
+        name = "score" if part == "k" else "factor"
+        silent = LengthScaled("silent", base=base, bias=0.1, **{name: lambda n: 0.0})
+        channel = Channel.of(draw_fields(task, 6), silent, task.noise)
+        (hats,) = channel.means(POINT, squares=True).pooled.conjugates(2.0, POINT)
+        assert getattr(hats, f"q_{part}") == getattr(hats, f"V_{part}") == 0.0
+        assert (getattr(hats, f"q_{other}") > 0.0) == (part == "k")
+
+
 TASKS = [SpikedSLR(3.0, 3, 0.2), MaxSLR(2.0, 3, 0.2)]
-POINT = ErmOverlaps(m_k=0.7, q_k=0.9, V_k=0.6, m_v=0.6, q_v=0.7, V_v=0.4)
-ENVELOPE_CASES = ["softmax", "softplus", "linear", "normalised: 1 + x + x**2/2"]
+ENVELOPE_CASES = ["softmax", "softplus", "linear", "normalised: 1 + x + x**2/2", "erf"]
 
 
-@pytest.mark.parametrize("task", TASKS, ids=lambda t: t.name)
-@pytest.mark.parametrize("name", [*ENVELOPE_CASES, "erf"])
+@pytest.mark.parametrize(
+    ("task", "name"),
+    [
+        *itertools.product(TASKS, ENVELOPE_CASES),
+        *itertools.product(TASKS[:1], ["l2-softmax", "stick-breaking", SEES_LENGTH]),
+        (SpikedSLR(3.0, "1,3", 0.2), SEES_LENGTH),
+    ],
+    ids=lambda item: str(getattr(item, "name", item)),
+)
 def test_the_map_is_the_gradient_of_the_free_energy(task, name):
     """``q̂ = −2α∂_V EM``, ``V̂ = 2α∂_q EM``, ``m̂ = −α∂_m EM`` with the envelope ``M``."""
     activation, alpha = make_activation(name, bias=0.2), 2.0
@@ -304,7 +311,7 @@ def test_where_the_prox_jumps_only_the_form_of_stein_is_the_gradient():
     assert gaps["trace"] > 20.0
 
 
-@by_name
+@by_name(ALL)
 @pytest.mark.parametrize("length", [1, 3])
 @pytest.mark.parametrize(
     "changes",
@@ -313,8 +320,8 @@ def test_where_the_prox_jumps_only_the_form_of_stein_is_the_gradient():
         {"V_k": 1e6},
         {"V_v": 1e6},
         {"V_k": 1e6, "V_v": 1e6},
-        {"m_k": 0.0, "spread": 0.0, "slope": 0.0},
-        {"m_k": 30.0, "spread": 30.0},
+        {"m_k": 0.0, "std": 0.0, "slope": 0.0},
+        {"m_k": 30.0, "std": 30.0},
         {"q_v": 0.49, "noise": 0.0},
         {"m_v": 0.0, "q_v": 1e-300},
     ],

@@ -18,17 +18,17 @@ def setting(request):
 
 def test_it_is_the_gradient_flow(setting):
     activation, table, (k, v) = setting
-    found = flow_ensemble(table, k, v, accuracy=1e-5)
-    assert found.status == "converged"
+    flows = flow_ensemble(table, k, v, accuracy=1e-5)
+    assert flows.status == "converged"
     for index in range(len(k)):
         alone = gradient_flow(TASK, activation, start=(k[index], v[index]), landscape=table)
-        assert str(found.kinds[index]) == alone.minimum
-        assert np.allclose(found.k[index], alone.k, atol=1e-3)
-        assert np.allclose(found.v[index], alone.v, atol=1e-3)
+        assert str(flows.kinds[index]) == alone.minimum
+        assert np.allclose(flows.k[index], alone.k, atol=1e-3)
+        assert np.allclose(flows.v[index], alone.v, atol=1e-3)
         floor = alone.destination.risk
         left = alone.risk - floor
         time = np.interp(-np.log(0.01), -np.log(left), alone.times)
-        assert found.time_within(0.01, floor)[index] == pytest.approx(time, rel=0.02)
+        assert flows.time_within(0.01, floor)[index] == pytest.approx(time, rel=0.02)
 
 
 def test_errors_fall_with_the_square_of_the_step(setting):
@@ -45,21 +45,21 @@ def test_errors_fall_with_the_square_of_the_step(setting):
 
 def test_risks_fall_and_start_where_they_should(setting):
     _, table, (k, v) = setting
-    found = flow_ensemble(table, k, v)
+    flows = flow_ensemble(table, k, v)
     for index in range(len(k)):
-        assert found.risk[0, index] == pytest.approx(table(k[index], v[index], 0.0).risk)
-        assert found.risk[-1, index] == pytest.approx(
-            table(found.k[index], found.v[index], 0.0).risk
+        assert flows.risk[0, index] == pytest.approx(table(k[index], v[index], 0.0).risk)
+        assert flows.risk[-1, index] == pytest.approx(
+            table(flows.k[index], flows.v[index], 0.0).risk
         )
-    assert (np.diff(found.risk, axis=0) < 1e-9).all()
-    assert np.isnan(found.time_within(1e-3, 0.0)).all()
+    assert (np.diff(flows.risk, axis=0) < 1e-9).all()
+    assert np.isnan(flows.time_within(1e-3, 0.0)).all()
 
 
 def test_keys_that_leave_the_table_are_told():
     table = tabulate(TASK, "linear", m=(-1.5, 2.5), std=2.5, tolerance=1e-6)
-    found = flow_ensemble(table, [[0.0, 2.0, 0.0, 0.0]], [[0.1, 0.0, 0.0, 0.0]])
-    assert found.statuses == ("diverged",)
-    assert found.kinds == ["mismatched"]
+    flows = flow_ensemble(table, [[0.0, 2.0, 0.0, 0.0]], [[0.1, 0.0, 0.0, 0.0]])
+    assert flows.statuses == ("diverged",)
+    assert flows.kinds == ["mismatched"]
     short = flow_ensemble(table, [[0.5, 0.0, 0.0, 0.0]], [[0.0, 0.1, 0.0, 0.0]], time=0.1)
     assert short.statuses == ("not converged",)
     assert short.times[-1, 0] == pytest.approx(0.1)

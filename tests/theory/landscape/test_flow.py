@@ -14,7 +14,9 @@ from slrlab import (
     tabulate,
 )
 from slrlab._result import Status
-from slrlab.theory.landscape.path import OVERLAPS, start_vectors
+from slrlab.model.order_parameters import OVERLAPS
+from slrlab.numerics.differences import central_differences
+from slrlab.theory.landscape.path import start_vectors
 from slrlab.theory.landscape.risk import make_landscape
 
 TASK = SpikedSLR(2.0, 3)
@@ -50,8 +52,8 @@ def test_the_path_is_that_of_small_explicit_steps(task):
         k, v = k - step * slope.k, v - step * slope.v
         if count % 250 == 0:
             rows.append([k[0], k[1], v[0], v[1], k @ k, k @ v, v @ v])
-    found = np.array([getattr(flow, name) for name in OVERLAPS]).T
-    assert found == pytest.approx(np.array(rows), abs=5e-3)
+    path = np.array([getattr(flow, name) for name in OVERLAPS]).T
+    assert path == pytest.approx(np.array(rows), abs=5e-3)
 
 
 def test_starts_on_the_manifold_stay_there():
@@ -99,6 +101,8 @@ def test_times_kept_and_time_to():
     whole = gradient_flow(TASK, "softmax", seed=1)
     half, most = whole.time_to(0.5), whole.time_to(0.99)
     assert 0.0 < half < most < whole.times[-1]
+    assert whole.time_to(0.5, whole.destination.risk) == half
+    assert math.isnan(whole.time_to(0.99, 0.5 * whole.destination.risk))  # never so low
     wanted = 0.5 * (whole.risk[0] + whole.destination.risk)
     dense = gradient_flow(TASK, "softmax", seed=1, time=half + 1.0, times=[half])
     assert dense.risk[0] == pytest.approx(wanted, abs=5e-3)
@@ -140,12 +144,10 @@ def test_a_table_is_a_gradient_and_hands_over_outside():
     table = tabulate(TASK, "softmax", m=(-0.5, 1.5), std=0.8)
     exact = make_landscape(TASK, make_activation("softmax"), resolution=1.0)
     k, v = np.array([0.9, -0.3, 0.2, 0.1]), np.array([0.3, 0.7, -0.2, 0.4])
-    found, step = table(k, v, 0.0), 1e-5
-    for i in range(4):
-        e = step * np.eye(4)[i]
-        numeric = (table(k + e, v, 0.0).risk - table(k - e, v, 0.0).risk) / (2.0 * step)
-        assert found.k[i] == pytest.approx(numeric, abs=1e-9)
-    assert found.risk == pytest.approx(exact(k, v, 0.0).risk, abs=1e-7)
+    here = table(k, v, 0.0)
+    numeric = central_differences(lambda x: table(x, v, 0.0).risk, k, 1e-5)
+    assert here.k == pytest.approx(numeric, abs=1e-9)
+    assert here.risk == pytest.approx(exact(k, v, 0.0).risk, abs=1e-7)
     assert table.at_best_values(k, 0.0)[0] == pytest.approx(
         exact.at_best_values(k, 0.0)[0], abs=1e-5
     )

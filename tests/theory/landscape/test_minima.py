@@ -6,7 +6,8 @@ import pytest
 from slrlab import MaxSLR, SpikedSLR, local_minima, make_activation, minimal_risk
 from slrlab._result import Status
 from slrlab.model.order_parameters import FullOrderParameters
-from slrlab.theory.landscape.minima import Kind, descend, hessian, kind_of
+from slrlab.theory.landscape.minima import Kind, kind_of
+from slrlab.theory.landscape.reduced import ReducedRisk
 from slrlab.theory.landscape.risk import make_landscape
 
 ACTIVATIONS = ["softmax", "linear", "erf", "softplus"]
@@ -15,14 +16,14 @@ ACTIVATIONS = ["softmax", "linear", "erf", "softplus"]
 @pytest.mark.parametrize("name", ACTIVATIONS)
 def test_the_two_minima_of_spiked_slr(name, simulated_risk):
     task = SpikedSLR(2.0, 10)
-    found = local_minima(task, name, starts=4)
-    matched, mismatched = found.best("matched"), found.best("mismatched")
+    search = local_minima(task, name, starts=4)
+    matched, mismatched = search.best("matched"), search.best("mismatched")
     assert matched.risk == pytest.approx(minimal_risk(task, name).risk, abs=1e-9)
     assert matched.status is Status.CONVERGED
     assert matched.order.m_kv == pytest.approx(0.0, abs=1e-5)
     assert (matched.curvatures > 0.0).all()
     assert mismatched.risk > matched.risk + 0.05
-    assert found.minima[0] is matched
+    assert search.minima[0] is matched
     if name == "linear":
         # (1 + χ)z with endless χ: the constant is outgrown, and f = c Σ z*χ* is left
         assert mismatched.at_infinity
@@ -40,27 +41,27 @@ def test_the_two_minima_of_spiked_slr(name, simulated_risk):
 @pytest.mark.parametrize("name", ["linear", "erf"])
 def test_the_two_minima_of_max_slr(name):
     task = MaxSLR(2.0, 10)
-    found = local_minima(task, name, starts=4)
-    assert found.best("matched").risk == pytest.approx(minimal_risk(task, name).risk, abs=1e-9)
-    assert found.best("mismatched").risk > found.best("matched").risk
+    search = local_minima(task, name, starts=4)
+    assert search.best("matched").risk == pytest.approx(minimal_risk(task, name).risk, abs=1e-9)
+    assert search.best("mismatched").risk > search.best("matched").risk
 
 
 @pytest.mark.slow
 def test_random_starts_find_no_third_minimum_of_softmax():
-    found = local_minima(SpikedSLR(2.0, 10), "softmax", starts=16, seed=3)
-    assert [item.kind for item in found.minima] == [Kind.MATCHED, Kind.MISMATCHED]
-    assert sum(item.found for item in found.minima) == 16
-    frame = found.to_frame()
+    search = local_minima(SpikedSLR(2.0, 10), "softmax", starts=16, seed=3)
+    assert [item.kind for item in search.minima] == [Kind.MATCHED, Kind.MISMATCHED]
+    assert sum(item.found for item in search.minima) == 16
+    frame = search.to_frame()
     assert list(frame["kind"]) == ["matched", "mismatched"]
     assert (frame["softest"] > 0.0).all()
-    assert found.best("other") is None
+    assert search.best("other") is None
 
 
 def test_hessian_is_the_second_derivative_of_the_risk():
     task = SpikedSLR(2.0, 4)
     landscape = make_landscape(task, make_activation("erf").with_bias(-0.5), resolution=1.0)
     point = np.array([0.5, 0.2, 0.3, 0.0, 0.1, 0.6, 0.1, 0.2, -0.5])
-    found = hessian(landscape, point[:4], point[4:8], -0.5, learn_bias=True)
+    hessian = ReducedRisk(landscape, learn_bias=True).hessian(point[:4], point[4:8], -0.5)
 
     def risk(y):
         return landscape(y[:4], y[4:8], y[8]).risk
@@ -72,14 +73,15 @@ def test_hessian_is_the_second_derivative_of_the_risk():
             corners = (risk(point + a + b) - risk(point + a - b) - risk(point - a + b)) + risk(
                 point - a - b
             )
-            assert found[i, j] == pytest.approx(corners / (4.0 * step**2), abs=2e-5)
+            assert hessian[i, j] == pytest.approx(corners / (4.0 * step**2), abs=2e-5)
 
 
 def test_descent_stays_in_its_basin():
     task = SpikedSLR(10.0, 10)
     landscape = make_landscape(task, make_activation("softmax"))
     for start, kind in (((3.0, 0.5), Kind.MATCHED), ((0.3, 2.5), Kind.MISMATCHED)):
-        candidate = descend(landscape, np.array([*start, 0.1, 0.0]), 0.0, learn_bias=False)
+        reduced = ReducedRisk(landscape, learn_bias=False)
+        candidate = reduced.descend(np.array([*start, 0.1, 0.0]), 0.0)
         order = FullOrderParameters.of(
             *(2.0 * np.stack([candidate.k, candidate.v, *np.eye(4)[:2]]))
         )

@@ -60,12 +60,12 @@ def test_points_of_a_branch_are_minima_until_a_curvature_is_zero():
     for i in range(branch.signals.size):
         start = [branch.m_kk[i], branch.m_kv[i], 0.0, 0.0]
         task = SpikedSLR(float(branch.signals[i]), 3)
-        found = minimum_from(task, "erf", start, bias=float(branch.bias[i]))
-        order = found.order
-        here = risk_and_gradient(task, "erf", order, bias=found.bias)
+        minimum = minimum_from(task, "erf", start, bias=float(branch.bias[i]))
+        order = minimum.order
+        here = risk_and_gradient(task, "erf", order, bias=minimum.bias)
         assert here.gradient_norm < 1e-6
-        assert found.risk == pytest.approx(branch.risk[i], abs=1e-8)
-        softest.append(found.curvatures[0])
+        assert minimum.risk == pytest.approx(branch.risk[i], abs=1e-8)
+        softest.append(minimum.curvatures[0])
     assert abs(softest[0]) < 1e-5
     assert (np.diff(softest) > 0.0).all()
 
@@ -77,8 +77,8 @@ def test_two_minima_of_one_kind_at_one_signal():
     assert high.low < 1.3 < low.high
     check_ends((low, high), 100, "erf")
     both = [np.interp(1.3, branch.signals, branch.risk) for branch in (low, high)]
-    found = minimum_from(task, "erf", "mismatched", curvatures=False)
-    assert found.risk == pytest.approx(min(both), abs=1e-5)
+    minimum = minimum_from(task, "erf", "mismatched", curvatures=False)
+    assert minimum.risk == pytest.approx(min(both), abs=1e-5)
 
 
 def test_a_minimum_that_keys_leave_the_plane_from():

@@ -9,30 +9,18 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from slrlab import MaxSLR, Normalised, Projection, SpikedSLR, make_activation
+from kernel_activations import ALL, MAPS, OTHERS, PROJECTIONS, SEES_LENGTH, by_name
+from slrlab import MaxSLR, SpikedSLR, make_activation
 from slrlab._result import Estimate, Status
 from slrlab.model.activation_code import activation_code
+from slrlab.model.order_parameters import OrderParameters
 from slrlab.model.tasks import TiltedTask
+from slrlab.numerics.differences import central_differences
 from slrlab.theory.landscape import sample_kernel, sample_reference
 from slrlab.theory.landscape.risk import make_landscape, risk_and_gradient
 from slrlab.theory.landscape.sampled import BLOCKS, SampledLandscape, sampled_slope
+from slrlab.theory.population.minimal import risk_at
 
-SMOOTH = [
-    make_activation("softmax"),
-    Normalised("softmax with sink", sink=0.7),
-    make_activation("linear"),
-    make_activation("erf"),
-    make_activation("softplus"),
-    make_activation("normalised: 1 + x + x**2/2"),
-    make_activation("elementwise: 1 + tanh(x)"),
-]
-PROJECTIONS = [
-    make_activation("sparsemax"),
-    make_activation("entmax15"),
-    Projection("entmax1.33", power=3.0),
-]
-ALL = [*SMOOTH, *PROJECTIONS]
-named = {"ids": lambda a: a.name}
 K, V = np.array([0.8, -0.3, 0.4, 0.2]), np.array([0.3, 0.9, -0.2, 0.5])
 BIAS = 0.3
 TASKS = [
@@ -42,7 +30,7 @@ TASKS = [
 ]
 
 
-@pytest.mark.parametrize("activation", ALL, **named)
+@by_name(ALL)
 @pytest.mark.parametrize("length", [1, 2, 5])
 def test_the_kernel_equals_its_reference(activation, length):
     rng = np.random.default_rng(length)
@@ -53,38 +41,45 @@ def test_the_kernel_equals_its_reference(activation, length):
     assert_allclose(ours, theirs, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("activation", ALL, **named)
+@by_name([*ALL, SEES_LENGTH])
 @pytest.mark.parametrize("task", TASKS, ids=lambda t: f"{t.name}{t.signal:g}")
 def test_the_gradient_is_the_slope_of_the_risk_on_the_same_sample(task, activation):
     landscape = SampledLandscape.draw(task, activation, samples=512)
-    here, step = landscape(K, V, BIAS), 1e-5
-    point, found = np.concatenate([K, V, [BIAS]]), []
-    for i in range(point.size):
-        ahead, behind = point.copy(), point.copy()
-        ahead[i] += step
-        behind[i] -= step
-        high, low = (landscape(x[:4], x[4:8], x[8]).risk for x in (ahead, behind))
-        found.append((high - low) / (2.0 * step))
+    point = np.array([*K, *V, BIAS])
+    numeric = central_differences(lambda x: landscape(x[:4], x[4:8], x[8]).risk, point, 1e-5)
     # no sequence of these few meets a kink of sparsemax within the step
-    assert_allclose(found, [*here.k, *here.v, here.bias], rtol=0.0, atol=2e-7)
+    assert_allclose(numeric, landscape(K, V, BIAS).row[1:], rtol=0.0, atol=2e-7)
 
 
-@pytest.mark.parametrize("activation", SMOOTH, **named)
+@by_name(MAPS)
 @pytest.mark.parametrize("task", TASKS, ids=lambda t: f"{t.name}{t.signal:g}")
 def test_samples_agree_with_the_quadrature_off_the_manifold(task, activation):
-    exact = make_landscape(task, activation, resolution=1.0)(K, V, BIAS)
-    wanted = [exact.risk, *exact.k, *exact.v, exact.bias]
+    exact = make_landscape(task, activation, resolution=1.0)(K, V, BIAS).row
     # many short blocks: the mean of their means is Gaussian though a linear risk is heavy-tailed
     drawn = [
         SampledLandscape.draw(task, activation, samples=1 << 11, seed=seed) for seed in range(16)
     ]
     rows = np.concatenate([landscape.blocks(K, V, BIAS) for landscape in drawn])[:, :10]
-    for column, value in zip(rows.T, wanted, strict=True):
-        found = Estimate.of(column)
-        assert abs(found.z_score(value)) < 4.5 or abs(found.value - value) < 1e-12
+    for column, value in zip(rows.T, exact, strict=True):
+        sampled = Estimate.of(column)
+        assert abs(sampled.z_score(value)) < 4.5 or abs(sampled.value - value) < 1e-12
 
 
-@pytest.mark.parametrize("activation", [SMOOTH[0], SMOOTH[2], *PROJECTIONS], **named)
+@by_name([OTHERS[0], OTHERS[2], SEES_LENGTH])
+def test_samples_agree_with_the_population_theory_on_the_manifold(activation):
+    """Stick-breaking is an average over the location, the others over the length."""
+    task = SpikedSLR(signal=2.0, length="1,3", noise=0.4)
+    shown = activation.with_bias(BIAS)
+    order = OrderParameters(m_k=0.8, m_v=0.9, R_k=0.16, R_v=0.19)
+    exact = risk_at(task, shown, order, tolerance=1e-6).risk
+    k, v = np.array([0.8, 0.0, 0.4, 0.0]), np.array([0.0, 0.9, 0.0, math.sqrt(0.19)])
+    rows = SampledLandscape.draw(task, shown, samples=1 << 15).blocks(k, v, BIAS)
+    sampled = Estimate.of(rows[:, 0])
+    assert sampled.error < 3e-3
+    assert abs(sampled.z_score(exact)) < 4.5
+
+
+@by_name([MAPS[0], MAPS[2], *PROJECTIONS])
 def test_the_best_values_leave_no_gradient(activation):
     landscape = SampledLandscape.draw(TASKS[1], activation, samples=1 << 10)
     v, slope = landscape.at_best_values(K, BIAS)
@@ -147,7 +142,7 @@ def test_noise_moments_are_the_squared_steps_in_many_dimensions(task, name):
     steps = steps_in_many_dimensions(task, name, 300, 5000, np.random.default_rng(5))
     landscape = SampledLandscape.draw(task, make_activation(name), samples=1 << 15)
     rows = landscape.blocks(K, V, 0.0)[:, 10:]
-    assert_allclose(landscape.noise(K, V, 0.0), rows.mean(axis=0), rtol=1e-12)
+    assert_allclose(landscape.slope_and_noise(K, V, 0.0)[1], rows.mean(axis=0), rtol=1e-12)
     for column, pair in zip(rows.T, [(0, 0), (0, 1), (1, 1)], strict=True):
         assert abs(Estimate.of(column).z_score(Estimate.of(steps[:, *pair]))) < 4.0
 
@@ -182,8 +177,8 @@ def test_what_is_not_finite_is_a_status_or_nan():
     landscape = SampledLandscape.draw(TASKS[0], make_activation("sparsemax"), samples=64)
     assert not landscape(K * math.nan, V, 0.0).finite
     quickly = make_activation("elementwise: exp(x)")
-    found = sampled_slope(TASKS[0], quickly, (K * 1e200, V, 0.0), 1e-3)
-    assert found[3] == Status.FAILED
+    *_, status = sampled_slope(TASKS[0], quickly, (K * 1e200, V, 0.0), 1e-3)
+    assert status == Status.FAILED
 
 
 def test_long_sequences_are_sampled_within_memory():
@@ -191,9 +186,10 @@ def test_long_sequences_are_sampled_within_memory():
         SpikedSLR(2.0, 4096), make_activation("sparsemax"), samples=1 << 20
     )
     assert BLOCKS * 8 <= landscape.size <= 1 << 12
-    found = sampled_slope(SpikedSLR(9.0, 4096), make_activation("softmax"), (K, V, 0.0), 1e-6)
-    assert found[3] == Status.SAMPLED
-    assert found[1] > 1e-6
+    task, softmax = SpikedSLR(9.0, 4096), make_activation("softmax")
+    _, errors, status = sampled_slope(task, softmax, (K, V, 0.0), 1e-6)
+    assert status == Status.SAMPLED
+    assert errors[0] > 1e-6
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,7 @@ from slrlab import (
     sgd_flow,
 )
 from slrlab._result import Status
-from slrlab.model.order_parameters import FullOrderParameters
-from slrlab.theory.landscape.path import OVERLAPS
+from slrlab.model.order_parameters import OVERLAPS, FullOrderParameters
 from slrlab.theory.landscape.risk import make_landscape, overlaps_of
 from slrlab.theory.landscape.sampled import SampledLandscape
 from slrlab.theory.landscape.stochastic import vectors_of
@@ -55,7 +54,7 @@ def test_at_rest_drift_and_noise_balance_above_the_minimum():
     # the balance, written with vectors instead of overlaps
     slope = make_landscape(task, activation, resolution=1.0)(flow.k, flow.v, 0.0)
     sample = SampledLandscape.draw(task, activation, samples=1 << 15, seed=2)
-    kk, kv, vv = 0.05 * sample.noise(flow.k, flow.v, 0.0)
+    kk, kv, vv = 0.05 * sample.slope_and_noise(flow.k, flow.v, 0.0)[1]
     k, v, to_k, to_v = flow.k[2:], flow.v[2:], slope.k[2:], slope.v[2:]
     left = [kk - 2 * k @ to_k, kv - k @ to_v - v @ to_k, vv - 2 * v @ to_v]
     assert_allclose([*left, *slope.k[:2], *slope.v[:2]], 0.0, atol=2e-5)
@@ -90,8 +89,8 @@ def test_projections_flow_on_their_sample(activation):
 def test_overlaps_become_vectors_and_rounding_is_cut():
     order = FullOrderParameters(0.4, -0.2, 0.1, 0.9, 1.0, 0.2, 1.5)
     state = np.array([0.4, -0.2, 0.1, 0.9, *order.residuals, 0.0])
-    found = overlaps_of(*vectors_of(state))
-    assert astuple(found) == pytest.approx(astuple(order), rel=1e-12)
+    recovered = overlaps_of(*vectors_of(state))
+    assert astuple(recovered) == pytest.approx(astuple(order), rel=1e-12)
     k, v = vectors_of(np.array([1.0, 0.0, 0.0, 1.0, -1e-9, 1e-7, 1e-9, 0.0]))
     assert np.isfinite([*k, *v]).all()
 

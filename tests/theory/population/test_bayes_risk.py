@@ -24,18 +24,18 @@ def _two_tokens(signal):
 @pytest.mark.parametrize("signal", [0.01, 1.0, 5.0, 20.0, 100.0, 200.0, 400.0])
 def test_relative_accuracy_far_below_rounding(signal):
     exact = _two_tokens(signal)
-    found = bayes_risk(SpikedSLR(signal, 2))
-    assert float(abs(found.risk / exact - 1)) < 1e-10
-    assert found.error < 1e-9 * found.risk
+    result = bayes_risk(SpikedSLR(signal, 2))
+    assert float(abs(result.risk / exact - 1)) < 1e-10
+    assert result.error < 1e-9 * result.risk
 
 
 @pytest.mark.parametrize("length", LENGTHS)
 @pytest.mark.parametrize("signal", [0.0, 0.4, 3.0, 30.0, 400.0])
 @pytest.mark.parametrize("kind", [SpikedSLR, MaxSLR])
 def test_nishimori_identity(kind, signal, length):
-    found = bayes_risk(kind(signal, length))
-    assert found.nishimori_gap < 1e-10
-    assert found.status == "converged"
+    result = bayes_risk(kind(signal, length))
+    assert result.nishimori_gap < 1e-10
+    assert result.status == "converged"
 
 
 @pytest.mark.parametrize("length", [2, 3, 10])

@@ -52,12 +52,12 @@ def test_the_whole_grid_has_answers_between_bayes_and_trivial(name, activation):
 @pytest.mark.parametrize("name", ["spiked", "max"])
 def test_bayes_risk_falls_with_the_signal_and_grows_with_the_length(name):
     lengths = [length for length in LENGTHS if isinstance(length, int)]
-    found = [
+    table = [
         [bayes_risk(make_task(name, signal=nu, length=length)) for length in lengths]
         for nu in SIGNALS
     ]
     risks, errors = (
-        np.array([[getattr(one, key) for one in row] for row in found]) for key in ("risk", "error")
+        np.array([[getattr(one, key) for one in row] for row in table]) for key in ("risk", "error")
     )
     assert errors.max() < 1e-8
     assert (np.diff(risks, axis=0) <= 1e-13 + errors[1:] + errors[:-1]).all()

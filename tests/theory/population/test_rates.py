@@ -14,16 +14,9 @@ def test_linear_falls_as_the_mean_length_over_the_signal(length):
 
 
 @pytest.mark.parametrize("length", [2, 10])
-def test_softmax_falls_exponentially(length):
-    decay, power, prefactor = softmax_rate(length)
-    assert decay.fitted == pytest.approx(0.25, abs=1e-5)
-    assert power.fitted == pytest.approx(0.5, abs=5e-3)
-    assert prefactor.deviation < 2e-2
-
-
-@pytest.mark.parametrize("length", [2, 10])
-def test_without_a_sum_over_tokens_at_half_the_rate(length):
-    decay, power, prefactor = elementwise_rate(length)
-    assert decay.fitted == pytest.approx(0.125, abs=1e-5)
+@pytest.mark.parametrize(("rate", "decay"), [(softmax_rate, 0.25), (elementwise_rate, 0.125)])
+def test_softmax_falls_exponentially_and_elementwise_at_half_the_rate(rate, decay, length):
+    fitted, power, prefactor = rate(length)
+    assert fitted.fitted == pytest.approx(decay, abs=1e-5)
     assert power.fitted == pytest.approx(0.5, abs=5e-3)
     assert prefactor.deviation < 2e-2

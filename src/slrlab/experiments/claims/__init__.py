@@ -32,16 +32,14 @@ def run_claims(
     """
     chosen = [_checks.choice(name.upper(), "claim", CLAIMS) for name in (names or CLAIMS)]
     single = [name for name in chosen if not CLAIMS[name].parallel]
-    found = parallel_map(_check, single, label="claims", report=report)
-    checks = dict(zip(single, found, strict=True))
-    for name in chosen:
-        if name not in checks:
-            checks[name] = CLAIMS[name].run(report)
-    return [
-        Verdict(name, CLAIMS[name].source, CLAIMS[name].statement, tuple(checks[name]))
-        for name in chosen
-    ]
+    results = parallel_map(_check, single, label="claims", report=report)
+    checks = dict(zip(single, results, strict=True))
+    verdicts = []
+    for claim in (CLAIMS[name] for name in chosen):
+        own = checks[claim.name] if claim.name in checks else claim.run(report)
+        verdicts.append(Verdict(claim.name, claim.source, claim.statement, tuple(own)))
+    return verdicts
 
 
 def _check(name: str) -> list[Check]:
-    return CLAIMS[name].run()
+    return list(CLAIMS[name].run())

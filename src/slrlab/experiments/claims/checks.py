@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,13 +49,11 @@ def equal(
     return Check(case, *left, f"= (±{tolerance:.0e})", *right, _definite(margin))
 
 
-def sampled(
-    case: str, left: tuple[str, float], right: tuple[str, Estimate], *, errors: float = 3.0
-) -> Check:
-    """Check that a number agrees with a sampled one within some standard errors."""
+def sampled(case: str, left: tuple[str, float], right: tuple[str, Estimate]) -> Check:
+    """Check that a number agrees with a sampled one within three standard errors."""
     name, estimate = right
-    margin = errors - abs(estimate.z_score(left[1]))
-    relation = f"= (±{errors:g}·{estimate.error:.1e})"
+    margin = 3.0 - abs(estimate.z_score(left[1]))
+    relation = f"= (±3·{estimate.error:.1e})"
     return Check(case, *left, relation, name, estimate.value, _definite(margin))
 
 
@@ -81,7 +79,7 @@ class Claim:
     name: str
     source: str
     statement: str
-    run: Callable[..., list[Check]]
+    run: Callable[..., Iterable[Check]]
     parallel: bool = False
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Iterator
 
 from slrlab._types import Report
 from slrlab.experiments.claims.checks import Check, Claim, below, equal, sampled
@@ -21,10 +23,9 @@ PAPER_ACTIVATIONS = ("softmax", "linear", "erf", "softplus")
 
 
 def _tasks() -> list[Task]:
-    lengths = ("2", "10", "1,2,3")
-    spiked = [SpikedSLR(nu, LengthLaw.of(n), 0.0) for nu in (1.0, 4.0) for n in lengths]
-    selected = [MaxSLR(nu, LengthLaw.of(n), 0.0) for nu in (1.0, 4.0) for n in lengths]
-    return [*spiked, *selected, SpikedSLR(2.0, LengthLaw.of(3), 0.5)]
+    cases = itertools.product((SpikedSLR, MaxSLR), (1.0, 4.0), ("2", "10", "1,2,3"))
+    tasks = [kind(signal, LengthLaw.of(length)) for kind, signal, length in cases]
+    return [*tasks, SpikedSLR(2.0, LengthLaw.of(3), 0.5)]
 
 
 def _name(task: Task) -> str:
@@ -32,32 +33,27 @@ def _name(task: Task) -> str:
     return f"{task.name}, signal {task.signal:g}, length {task.length}{noise}"
 
 
-def _c1() -> list[Check]:
-    checks = []
+def _c1() -> Iterator[Check]:
     for index, task in enumerate(_tasks()):
         measured = posterior_mean_risk(task, samples=200_000, seed=index)
         formula = ("Δ²+1−EΣp²", bayes_risk(task).risk)
-        checks.append(sampled(_name(task), formula, ("posterior mean, Monte Carlo", measured)))
-    return checks
+        yield sampled(_name(task), formula, ("posterior mean, Monte Carlo", measured))
 
 
-def _c2() -> list[Check]:
-    checks = []
+def _c2() -> Iterator[Check]:
     for task in _tasks():
         scale = task.posterior_scale or 0.0
         bayes = bayes_risk(task).risk
         at = ("softmax at c_ν k*, v*", risk_at(task, "softmax", OrderParameters(scale, 1.0)).risk)
-        checks.append(equal(_name(task), at, ("Bayes", bayes), tolerance=1e-10))
+        yield equal(_name(task), at, ("Bayes", bayes), tolerance=1e-10)
         h = 1e-3
         up, down = (risk_at(task, "softmax", OrderParameters(scale + s, 1.0)).risk for s in (h, -h))
         slope = (up - down) / (2 * h)
-        checks.append(equal(_name(task), ("∂E/∂m_k there", slope), ("0", 0.0), tolerance=1e-6))
-    return checks
+        yield equal(_name(task), ("∂E/∂m_k there", slope), ("0", 0.0), tolerance=1e-6)
 
 
-def _c3() -> list[Check]:
+def _c3() -> Iterator[Check]:
     order = OrderParameters(m_k=1.0, m_v=0.8, R_k=0.3, R_v=0.1)
-    checks = []
     for task in (SpikedSLR(2.0, LengthLaw.of(3)), MaxSLR(2.0, LengthLaw.of("1,2,3"))):
         limit = ("function of order parameters", risk_at(task, "softmax", order).risk)
         errors = []
@@ -66,113 +62,91 @@ def _c3() -> list[Check]:
                 task, "softmax", order, dim=dim, samples=24_000, teachers=40, seed=dim
             )
             errors.append(measured.error)
-            checks.append(sampled(f"{_name(task)}, D = {dim}", limit, (f"D = {dim}", measured)))
+            yield sampled(f"{_name(task)}, D = {dim}", limit, (f"D = {dim}", measured))
         names = ("teacher-to-teacher error at D = 400", "at D = 25")
-        checks.append(below(_name(task), (names[0], errors[-1]), (names[1], errors[0])))
-    return checks
+        yield below(_name(task), (names[0], errors[-1]), (names[1], errors[0]))
 
 
-def _c4() -> list[Check]:
-    checks = []
+def _c4() -> Iterator[Check]:
     for task in _tasks():
         computed = ("linear, quadrature", minimal_risk(task, "linear").risk)
         exact = ("closed form", linear_risk(task))
-        checks.append(equal(_name(task), computed, exact, tolerance=1e-10))
+        yield equal(_name(task), computed, exact, tolerance=1e-10)
     for length in (2, 3, 10, 100, 1000):
         law = LengthLaw.of(length)
         for task in (SpikedSLR(2.0, law), MaxSLR(2.0, law)):
             bayes = ("Bayes", bayes_risk(task).risk)
-            checks.append(below(_name(task), bayes, ("linear", linear_risk(task))))
-    return checks
+            yield below(_name(task), bayes, ("linear", linear_risk(task)))
 
 
-def _c5(report: Report | None = None) -> list[Check]:
-    checks = []
-    paper = [fit for fit in rate_fits(report) if fit.activation in PAPER_ACTIVATIONS]
-    for fit in paper:
+def _c5(report: Report | None = None) -> Iterator[Check]:
+    for fit in (fit for fit in rate_fits(report) if fit.activation in PAPER_ACTIVATIONS):
         case = f"{fit.activation}, length {fit.length}: {fit.quantity}"
         fitted, predicted = ("fitted", fit.fitted), ("predicted", fit.predicted)
-        checks.append(equal(case, fitted, predicted, tolerance=0.02 * fit.predicted))
-    return checks
+        yield equal(case, fitted, predicted, tolerance=0.02 * fit.predicted)
 
 
-def _c6() -> list[Check]:
-    checks = []
+def _c6() -> Iterator[Check]:
     previous = math.inf
     for length in (10, 1000, 100_000, 1_000_000):
         task = MaxSLR(math.inf, LengthLaw.of(length))
         gain = 1.0 - minimal_risk(task, "linear").risk
         ceiling = (1.0 + 2.0 * math.log(length)) / length
         case = f"max, signal inf, length {length}"
-        checks.append(below(case, ("1 − linear", gain), ("(1 + 2 log L)/L", ceiling)))
-        checks.append(below(case, ("1 − linear", gain), ("at the shorter length", previous)))
+        yield below(case, ("1 − linear", gain), ("(1 + 2 log L)/L", ceiling))
+        yield below(case, ("1 − linear", gain), ("at the shorter length", previous))
         softmax = minimal_risk(task, "softmax").risk
-        checks.append(equal(case, ("softmax", softmax), ("0", 0.0), tolerance=1e-12))
+        yield equal(case, ("softmax", softmax), ("0", 0.0), tolerance=1e-12)
         previous = gain
-    return checks
 
 
-def _c7() -> list[Check]:
-    checks = []
+def _c7() -> Iterator[Check]:
     law = LengthLaw.of("1,2,3")
-    for kind in (SpikedSLR, MaxSLR):
-        for name in PAPER_ACTIVATIONS:
-            mixed = minimal_risk(kind(3.0, law), name).risk
-            each = [minimal_risk(kind(3.0, LengthLaw.of(n)), name).risk for n in law.lengths]
-            mean = sum(p * r for p, r in zip(law.probabilities, each, strict=True))
-            case = f"{kind.name}, signal 3, {name}"
-            sides = ("one k, v for L ~ Unif{1,2,3}", mixed), ("best k, v for each L", mean)
-            if name == "softmax":
-                checks.append(equal(case, *sides, tolerance=1e-10))
-            else:
-                checks.append(below(case, sides[1], sides[0]))
-    return checks
+    for kind, name in itertools.product((SpikedSLR, MaxSLR), PAPER_ACTIVATIONS):
+        mixed = minimal_risk(kind(3.0, law), name).risk
+        each = [minimal_risk(kind(3.0, LengthLaw.of(n)), name).risk for n in law.lengths]
+        mean = sum(p * r for p, r in zip(law.probabilities, each, strict=True))
+        case = f"{kind.name}, signal 3, {name}"
+        one, best = ("one k, v for L ~ Unif{1,2,3}", mixed), ("best k, v for each L", mean)
+        if name == "softmax":
+            yield equal(case, one, best, tolerance=1e-10)
+        else:
+            yield below(case, best, one)
 
 
-def _c8() -> list[Check]:
-    checks = []
-    for kind in (SpikedSLR, MaxSLR):
-        for signal in (0.5, 2.0, 8.0):
-            for length in (2, 10):
-                task = kind(signal, LengthLaw.of(length))
-                bayes = ("Bayes", bayes_risk(task).risk)
-                for name in ("erf", "softplus"):
-                    risk = minimal_risk(task, name).risk
-                    checks.append(below(f"{_name(task)}, {name}", bayes, (name, risk)))
+def _c8() -> Iterator[Check]:
+    for kind, signal, length in itertools.product((SpikedSLR, MaxSLR), (0.5, 2.0, 8.0), (2, 10)):
+        task = kind(signal, LengthLaw.of(length))
+        bayes = ("Bayes", bayes_risk(task).risk)
+        for name in ("erf", "softplus"):
+            risk = minimal_risk(task, name).risk
+            yield below(f"{_name(task)}, {name}", bayes, (name, risk))
     for length in (2, 10):
         spiked = SpikedSLR(8.0, LengthLaw.of(length))
         floor = ("best elementwise activation", best_elementwise_risk(spiked))
         erf = ("erf", minimal_risk(spiked, "erf").risk)
-        checks.append(below(_name(spiked), floor, erf))
-        checks.append(below(_name(spiked), ("Bayes", bayes_risk(spiked).risk), floor))
-    return checks
+        yield below(_name(spiked), floor, erf)
+        yield below(_name(spiked), ("Bayes", bayes_risk(spiked).risk), floor)
 
 
-def _aligned(task: Task, activation: Activation) -> list[Check]:
+def _aligned(task: Task, activation: Activation) -> Iterator[Check]:
     best = minimal_risk(task, activation)
     shaped = activation.with_bias(best.bias)
-    checks = []
     for R_k in (1e-3, 0.1, 0.5):
-        # the whole length of k may be rescaled: keep the best of several overlaps
+        # the length of k is free: keep the best of several overlaps
         scales = [best.m_k * factor for factor in (0.6, 0.8, 0.9, 1.0, 1.1, 1.25, 1.6)]
         noiseless = min(attention_moments(task, shaped, m, R_k).best_risk for m in scales)
-        found = task.noise**2 + noiseless
-        case = f"{_name(task)}, {activation.name}, R_k = {R_k:g}"
-        sides = ("R_k = 0", best.risk), (f"R_k = {R_k:g}", found)
-        checks.append(below(case, *sides))
+        name = f"R_k = {R_k:g}"
+        case = f"{_name(task)}, {activation.name}, {name}"
+        yield below(case, ("R_k = 0", best.risk), (name, task.noise**2 + noiseless))
     loss = ("B > 0: cost of R_v", best.B)
-    checks.append(below(f"{_name(task)}, {activation.name}", ("0", 0.0), loss))
-    return checks
+    yield below(f"{_name(task)}, {activation.name}", ("0", 0.0), loss)
 
 
-def _c9() -> list[Check]:
-    tasks = [SpikedSLR(3.0, LengthLaw.of("3")), MaxSLR(3.0, LengthLaw.of("1,2,3"))]
-    return [
-        check
-        for task in tasks
-        for name in PAPER_ACTIVATIONS
-        for check in _aligned(task, ACTIVATIONS[name])
-    ]
+def _c9() -> Iterator[Check]:
+    for task in (SpikedSLR(3.0, LengthLaw.of("3")), MaxSLR(3.0, LengthLaw.of("1,2,3"))):
+        for name in PAPER_ACTIVATIONS:
+            yield from _aligned(task, ACTIVATIONS[name])
 
 
 POPULATION_CLAIMS = (

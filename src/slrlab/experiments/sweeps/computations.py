@@ -2,7 +2,7 @@
 
 A computation takes plain settings (as a TOML file holds them) and returns a result; its settings,
 the help of the command line, the documentation and the tests follow from its entry. This module
-knows the public functions of the theory and the simulation, not how points are scheduled.
+must not know how points are scheduled.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Computation:
     memory: Callable[[Task, Settings], int] = lambda task, settings: 0
 
     @property
-    def attends(self) -> bool:
+    def takes_activation(self) -> bool:
         """Whether it takes an activation."""
         return "activation" in _parameters(self.function)
 
@@ -85,7 +85,7 @@ class Computation:
     @cached_property
     def settings(self) -> dict[str, Any]:
         """All settings with their defaults; `REQUIRED` for those that have none."""
-        return TASK | (ATTENTION if self.attends else {}) | self.own
+        return TASK | (ATTENTION if self.takes_activation else {}) | self.own
 
     def complete(self, settings: Settings) -> dict[str, Any]:
         """Return the settings with defaults filled in, in one order: what a point is known by.
@@ -103,7 +103,7 @@ class Computation:
                 raise ValueError(f"setting {name} must be given, got nothing")
         task = task_of(whole)
         whole |= {"signal": task.signal, "noise": task.noise, "length": str(task.length)}
-        if self.attends:
+        if self.takes_activation:
             make_activation(whole["activation"], bias=whole["bias"])
         arguments = _parameters(self.function)
         for name, value in whole.items():
@@ -119,7 +119,7 @@ class Computation:
     def run(self, settings: Settings, seed: int) -> Result:
         """Compute one point."""
         given = {name: settings[name] for name in self.own} | dict(self.fixed)
-        if self.attends:
+        if self.takes_activation:
             given["activation"] = make_activation(settings["activation"], bias=settings["bias"])
         if self.seeded:
             given["seed"] = seed

@@ -110,9 +110,7 @@ class Sweep:
         """Return all points, checked, each once."""
         computation = COMPUTATIONS[self.compute]
         if isinstance(self.seeds, Sequence):
-            seeds = [_checks.integer(seed, "seeds", low=0, high=2**63) for seed in self.seeds]
-            if max(seeds, default=0) >= 2**63:
-                raise ValueError(f"seeds must be numbers below 2^63, got {max(seeds)}")
+            seeds = [_checks.integer(seed, "seeds", low=0, high=2**63 - 1) for seed in self.seeds]
         else:
             seeds = list(range(_checks.integer(self.seeds, "seeds")))
         if not seeds:
@@ -121,17 +119,13 @@ class Sweep:
             seeds = [0]
         count = math.prod(map(len, self.grid.values())) + len(self.points)
         _checks.integer(count * len(seeds), "number of points")
-        combined = [dict(self.settings) | dict(given) for given in self.points]
-        if self.grid or not combined:
-            for values in itertools.product(*self.grid.values()):
-                combined.append(dict(self.settings) | dict(zip(self.grid, values, strict=True)))
-        unique: dict[str, Point] = {}
-        for settings in combined:
-            whole = computation.complete(settings)
-            for seed in seeds:
-                point = Point(self.compute, whole, seed)
-                unique.setdefault(point.key, point)
-        return list(unique.values())
+        own = list(map(dict, self.points))
+        if self.grid or not own:
+            combinations = itertools.product(*self.grid.values())
+            own += [dict(zip(self.grid, values, strict=True)) for values in combinations]
+        settings = [computation.complete(dict(self.settings) | given) for given in own]
+        points = [Point(self.compute, whole, seed) for whole in settings for seed in seeds]
+        return list({point.key: point for point in points}.values())
 
 
 def read_sweep(path: Path | str) -> Sweep:

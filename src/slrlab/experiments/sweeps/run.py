@@ -36,16 +36,16 @@ class SweepSummary(Result):
     points
         Number of points of the sweep.
     computed
-        Those computed by this call; the others were there or came from another process.
+        Those computed by this call; the store had the others, or another process computed them.
     failed
-        Those computed by this call of which no usable number came out. They are rows of the store
-        too, but for points whose worker died again and again or ran out of memory.
+        Those computed by this call without a usable number. They are rows of the store too, except
+        points whose worker died repeatedly or ran out of memory.
     failed_before
         Those that failed in an earlier call and were not tried again.
     seconds
         Wall time.
     problems
-        What is wrong with the failed ones: a line each.
+        A line for each failed point.
     store
         The file.
     """
@@ -75,7 +75,7 @@ def run_sweep(
     sweep
         Settings times what to compute.
     store
-        SQLite file of results; made if it is not there.
+        SQLite file of results; created if it does not exist.
     workers
         Processes of this machine; None for its cores or ``SLRLAB_WORKERS``. 1 computes here.
     cluster
@@ -110,7 +110,7 @@ def run_sweep(
         calls = [_call(point) for key, point in points.items() if key not in done]
         waiting = len(calls)
 
-        def heard(ended: list[Outcome]) -> None:
+        def receive(ended: list[Outcome]) -> None:
             nonlocal computed, waiting
             waiting -= len(ended)
             for outcome in ended:
@@ -125,8 +125,8 @@ def run_sweep(
 
         if calls:
             with Runner(open_executor(len(calls), workers, cluster), base) as runner:
-                heard([])
-                runner.run(calls, heard)
+                receive([])
+                runner.run(calls, receive)
     return SweepSummary(
         status=Status.NOT_CONVERGED if problems or failed_before else Status.CONVERGED,
         points=len(points),
@@ -168,7 +168,7 @@ def compute_point(compute: str, settings: dict[str, Any], seed: int) -> dict[str
     try:
         result = computation.run(settings, seed).to_dict()
     except MemoryError:
-        raise  # a matter of this machine and this moment
+        raise  # it says nothing about the point
     except Exception as error:
         message = f"{type(error).__name__}: {error}"
         return {"status": str(Status.FAILED), "message": message, "versions": versions()}
@@ -190,7 +190,7 @@ def _timeless(value: Any) -> Any:
 
 
 def _number(value: Any) -> float | None:
-    """Return a number for the table: the last of a path; None where there is none."""
+    """Return a number for the table: the last of a path; None if it is missing or not finite."""
     if isinstance(value, list):
         value = value[-1] if value else None
     if isinstance(value, str):  # inf and nan as JSON holds them

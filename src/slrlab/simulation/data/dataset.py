@@ -1,15 +1,15 @@
 r"""Labelled sequences as one matrix of tokens, drawn exactly and in parallel from one seed.
 
-Sequences of any length lie one after the other: no padding. The tokens are Gaussian; the relevant
-one is then moved along ``k*`` (tilted tasks) or chosen by the scores (selection tasks), as the task
-says. This module must not know about predictors.
+Sequences of any length follow each other without padding. The tokens are Gaussian; the task then
+moves the relevant one along ``k*`` (tilted tasks) or selects it by the scores (selection tasks).
+This module must not know about predictors.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -22,11 +22,11 @@ from slrlab._errors import TooLargeError
 from slrlab._machine import allowed_memory, cores, in_gib
 from slrlab._types import FloatArray, Report
 from slrlab.model.tasks import SelectionTask, Task, TiltedTask
-from slrlab.simulation.data.packing import checked, pack
+from slrlab.simulation.data.packing import Sequences, checked_labels, pack
 
 Tables: TypeAlias = list[tuple[npt.NDArray[Any], npt.NDArray[Any]]]
-_BATCH = 1 << 24  # numbers of fresh data held at a time
-_BLOCK = 1 << 20  # numbers drawn at a time: part of the meaning of a seed
+_BATCH = 1 << 24  # numbers of fresh data in memory at a time
+_BLOCK = 1 << 20  # numbers drawn at a time; the data of a seed depend on it
 _TEACHER, _LENGTHS, _TOKENS = range(3)
 
 
@@ -46,15 +46,15 @@ class Teacher:
     def draw(cls, dim: int, *, seed: int = 0, kind: str = "normalised") -> Teacher:
         """Draw teachers: ``normalised`` to ``|k*|² = |v*|² = D``, ``k* ⊥ v*``, or ``gaussian``.
 
-        Normalised ones have the law of Gaussian ones but for their own fluctuations.
+        Normalised ones are Gaussian vectors without the fluctuations of their norms and overlap.
         """
-        size = _checks.integer(dim, "dim", low=2)
+        dim = _checks.integer(dim, "dim", low=2)
         _checks.choice(kind, "teacher", ["normalised", "gaussian"])
-        keys, values = _generator(seed, _TEACHER).standard_normal((2, size))
+        keys, values = _generator(seed, _TEACHER).standard_normal((2, dim))
         if kind == "normalised":
-            keys *= math.sqrt(size) / np.linalg.norm(keys)
-            values -= keys * (keys @ values) / size
-            values *= math.sqrt(size) / np.linalg.norm(values)
+            keys *= math.sqrt(dim) / np.linalg.norm(keys)
+            values -= keys * (keys @ values) / dim
+            values *= math.sqrt(dim) / np.linalg.norm(values)
         return cls(keys, values)
 
 
@@ -103,16 +103,12 @@ class Dataset:
 
     def by_length(self) -> Tables:
         """Return, for each length, its sequences and the rows of their tokens as a table."""
-        lengths, found = self.lengths, []
-        for length in np.unique(lengths):
-            same = np.flatnonzero(lengths == length)
-            found.append((same, self.offsets[same, None] + np.arange(length)))
-        return found
+        return tables_by_length(self.offsets[:-1], self.lengths)
 
     @classmethod
     def from_sequences(
         cls,
-        sequences: Sequence[npt.ArrayLike] | npt.NDArray[Any],
+        sequences: Sequences,
         labels: npt.ArrayLike | None = None,
         *,
         dtype: str = "float32",
@@ -126,7 +122,8 @@ class Dataset:
         """
         tokens, offsets = pack(sequences, precision(dtype))
         count = offsets.size - 1
-        return cls(tokens, offsets, np.zeros(count) if labels is None else checked(labels, count))
+        y = np.zeros(count) if labels is None else checked_labels(labels, count)
+        return cls(tokens, offsets, y)
 
 
 def draw_dataset(
@@ -146,7 +143,7 @@ def draw_dataset(
     Parameters
     ----------
     task
-        What the data look like; the signal must be finite for tilted tasks.
+        Law of the sequences and labels; the signal of a tilted task must be finite.
     dim, samples
         ``D`` and ``N``.
     seed
@@ -156,7 +153,7 @@ def draw_dataset(
     dtype
         ``"float32"`` or ``"float64"``.
     stream
-        Independent data for the same teacher: 0 for training, others for tests.
+        Number of the stream: streams are independent data of one teacher; 0 for training.
     threads
         Number of threads; all cores by default.
     report
@@ -165,7 +162,7 @@ def draw_dataset(
     Raises
     ------
     ValueError
-        If a number is out of range, or the tokens would not fit into the free memory.
+        If a number is out of range, or the tokens do not fit into the free memory.
 
     Examples
     --------
@@ -174,24 +171,24 @@ def draw_dataset(
     >>> bool(data.lengths.sum() == len(data.tokens)), data.labels.shape
     (True, (50,))
     """
-    size = _checks.integer(dim, "dim", low=2)
-    count = _checks.integer(samples, "samples")
+    dim = _checks.integer(dim, "dim", low=2)
+    samples = _checks.integer(samples, "samples")
     kind = precision(dtype)
     if not isinstance(task, TiltedTask | SelectionTask):
         raise TypeError(f"task must be tilted or a selection, got {type(task).__name__}")
     if isinstance(task, TiltedTask) and math.isinf(task.signal):
         raise ValueError("signal must be finite to draw tokens of this task, got inf")
-    check_memory(task, size, count, dtype)
+    check_memory(task, dim, samples, dtype)
     if isinstance(teacher, str):
-        teacher = Teacher.draw(size, seed=seed, kind=teacher)
-    elif teacher.dim != size:
-        raise ValueError(f"teacher must have dimension {size}, got {teacher.dim}")
-    lengths = task.length.sample(_generator(seed, _LENGTHS, stream), count)
+        teacher = Teacher.draw(dim, seed=seed, kind=teacher)
+    elif teacher.dim != dim:
+        raise ValueError(f"teacher must have dimension {dim}, got {teacher.dim}")
+    lengths = task.length.sample(_generator(seed, _LENGTHS, stream), samples)
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    tokens = np.empty((int(offsets[-1]), size), dtype=kind)
-    labels, locations = np.empty(count), np.empty(count, dtype=np.int64)
-    per_block = max(1, int(_BLOCK / (size * task.length.mean)))
-    bounds = [(at, min(count, at + per_block)) for at in range(0, count, per_block)]
+    tokens = np.empty((int(offsets[-1]), dim), dtype=kind)
+    labels, locations = np.empty(samples), np.empty(samples, dtype=np.int64)
+    per_block = max(1, int(_BLOCK / (dim * task.length.mean)))
+    bounds = [(at, min(samples, at + per_block)) for at in range(0, samples, per_block)]
 
     def fill(block: int) -> None:
         low, high = bounds[block]
@@ -200,7 +197,7 @@ def draw_dataset(
         starts = offsets[low:high] - offsets[low]
         chosen = _fill(task, teacher, rng, tokens[rows], starts, lengths[low:high])
         locations[low:high] = chosen - starts
-        values = tokens[rows][chosen].astype(float) @ teacher.values / math.sqrt(size)
+        values = tokens[rows][chosen].astype(float) @ teacher.values / math.sqrt(dim)
         labels[low:high] = values + task.noise * rng.standard_normal(high - low)
 
     workers = _checks.integer(threads, "threads") if threads is not None else cores()
@@ -211,9 +208,11 @@ def draw_dataset(
     return Dataset(tokens, offsets, labels, locations, teacher)
 
 
-def fresh_batches(task: Task, teacher: Teacher, *, samples: int, seed: int) -> Iterator[Dataset]:
-    """Yield fresh sequences of a teacher in pieces that fit anywhere; streams 1, 2, …."""
-    size = max(1, min(samples, int(_BATCH / (teacher.dim * task.length.mean))))
+def fresh_batches(
+    task: Task, teacher: Teacher, *, samples: int, seed: int, size: int | None = None
+) -> Iterator[Dataset]:
+    """Yield fresh sequences of a teacher in datasets of a small size, from the streams 1, 2, …."""
+    size = size or max(1, min(samples, int(_BATCH / (teacher.dim * task.length.mean))))
     for stream, at in enumerate(range(0, samples, size), start=1):
         count = min(size, samples - at)
         yield draw_dataset(
@@ -232,7 +231,7 @@ def check_memory(task: Task, dim: int, samples: int, dtype: str) -> None:
     needed = token_bytes(task, dim, samples, dtype)
     allowed = allowed_memory()
     if needed > allowed:
-        # with the rounding of N = αD, so that what the message offers does fit
+        # N = αD is rounded here as in a training, so that the largest dimension does fit
         one = token_bytes(task, 1, 1, dtype)
         fits = bisect_right(
             range(dim), float(allowed), key=lambda d: one * d * max(1, round(alpha * d))
@@ -242,6 +241,15 @@ def check_memory(task: Task, dim: int, samples: int, dtype: str) -> None:
             f"{dtype}, got {dim} (the tokens would take {in_gib(needed)}, "
             f"{in_gib(allowed)} may be used)"
         )
+
+
+def tables_by_length(starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> Tables:
+    """Return, for each length, its sequences and the rows of their tokens as a table."""
+    tables = []
+    for length in np.unique(lengths):
+        same = np.flatnonzero(lengths == length)
+        tables.append((same, starts[same, None] + np.arange(length)))
+    return tables
 
 
 def _fill(
@@ -259,17 +267,15 @@ def _fill(
     if isinstance(task, SelectionTask):
         scores = np.einsum("td,d->t", tokens, teacher.keys) / root
         rows = np.empty_like(starts)
-        for length in np.unique(lengths):
-            same = lengths == length
-            table = scores[starts[same, None] + np.arange(length)]
-            rows[same] = starts[same] + task.select(rng, table)
+        for same, table in tables_by_length(starts, lengths):
+            rows[same] = starts[same] + task.select(rng, scores[table])
         return rows
     rows = starts + rng.integers(lengths)
     shift = task.gaussian_shift
     if shift is not None:
         tokens[rows] += (shift / root * teacher.keys).astype(tokens.dtype)
         return rows
-    # move the relevant row along k* until its score has the law the task asks for
+    # move the relevant token along k* until its score has the law of the task
     now = np.einsum("td,d->t", tokens[rows], teacher.keys) / root
     wanted = task.sample_relevant(rng, rows.size)
     along = teacher.keys * root / (teacher.keys @ teacher.keys)
@@ -283,5 +289,5 @@ def _generator(seed: int, *key: int) -> np.random.Generator:
 
 
 def precision(dtype: str) -> np.dtype[Any]:
-    """Return the type of tokens by its name, checked."""
+    """Return the type of tokens from its name."""
     return np.dtype(_checks.choice(dtype, "dtype", ["float32", "float64"]))

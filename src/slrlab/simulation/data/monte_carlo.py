@@ -1,6 +1,6 @@
-"""Plain Monte Carlo of population risks: samples, predicts, averages; knows no theory.
+"""Monte Carlo estimates of population risks.
 
-Its agreement with `slrlab.theory` is evidence because nothing is shared but the model.
+They share nothing with `slrlab.theory` but the model.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from slrlab.simulation.data.dataset import Teacher
 from slrlab.simulation.training.erm import fresh_risk
 from slrlab.simulation.training.objective import Weights
 
-_BATCH = 1 << 21  # scores held at a time
+_BATCH = 1 << 21  # scores in memory at a time
 
 
 def monte_carlo_risk(
@@ -75,41 +75,36 @@ def finite_dimension_risk(
     teachers: int = 20,
     seed: int = 0,
 ) -> Estimate:
-    """Estimate the risk of vectors ``k, v`` in ``D`` dimensions on real token matrices.
+    """Estimate the risk of vectors ``k, v`` in ``D`` dimensions on tokens of `slrlab.draw_dataset`.
 
-    Teachers are raw Gaussian vectors; ``k = m_k k* + √R_k·noise`` and likewise ``v``. Tokens are
-    those of `slrlab.draw_dataset`. The error counts the scatter over teachers, so it covers their
-    finite-size fluctuations; what is left of those in the mean is ``O(1/D)``.
+    Teachers are Gaussian vectors that are not normalised; ``k = m_k k* + √R_k·noise`` and likewise
+    ``v``. The error is that over teachers, so it includes their finite-size fluctuations; these
+    change the mean by ``O(1/D)``.
     """
-    size = _checks.integer(dim, "dim", low=2)
+    dim = _checks.integer(dim, "dim", low=2)
     teachers = _checks.integer(teachers, "teachers", low=2)
     chosen = make_activation(activation)
     count = max(1, _checks.integer(samples, "samples") // teachers)
-    own_seeds = np.random.SeedSequence(_checks.integer(seed, "seed", low=0)).generate_state(
-        teachers
-    )
+    seeds = np.random.SeedSequence(_checks.integer(seed, "seed", low=0)).generate_state(teachers)
     risks = []
-    for own in own_seeds.tolist():
-        teacher = Teacher.draw(size, seed=own, kind="gaussian")
-        # a stream of its own: fresh data come from the same seed
-        noise = np.random.default_rng((own, 1)).standard_normal((2, size))
+    for own in seeds.tolist():
+        teacher = Teacher.draw(dim, seed=own, kind="gaussian")
+        # a separate stream: the fresh data have the same seed
+        noise = np.random.default_rng((own, 1)).standard_normal((2, dim))
         k = order.m_k * teacher.keys + math.sqrt(order.R_k) * noise[0]
         v = order.m_v * teacher.values + math.sqrt(order.R_v) * noise[1]
         weights = Weights(k, v, chosen.bias or 0.0)
-        found = fresh_risk(task, chosen, weights, teacher, samples=count, seed=own)
-        risks.append(found.value)
+        risks.append(fresh_risk(task, chosen, weights, teacher, samples=count, seed=own).value)
     return Estimate.of(risks)
 
 
-def _lengths(
-    task: Task, samples: int, rng: np.random.Generator, width: int
-) -> Iterator[tuple[int, int]]:
-    """Yield ``(length, count)`` batches of a sample of lengths, small enough for memory."""
+def _batches(task: Task, samples: int, rng: np.random.Generator) -> Iterator[tuple[int, int]]:
+    """Yield ``(length, count)`` of small batches of sequences whose lengths are drawn."""
     drawn, counts = np.unique(task.length.sample(rng, samples), return_counts=True)
     for length, count in zip(drawn.tolist(), counts.tolist(), strict=True):
-        most = max(1, _BATCH // (length * width))
-        for start in range(0, count, most):
-            yield length, min(most, count - start)
+        size = max(1, _BATCH // length)
+        for start in range(0, count, size):
+            yield length, min(size, count - start)
 
 
 def _average(
@@ -118,16 +113,17 @@ def _average(
     samples: int,
     seed: int,
 ) -> Estimate:
+    """Return the mean squared error of predictions on sampled scores."""
     rng = np.random.default_rng(seed)
-    count = _checks.integer(samples, "samples", low=2)
+    samples = _checks.integer(samples, "samples", low=2)
     total = square = 0.0
-    for length, size in _lengths(task, count, rng, 1):
+    for length, size in _batches(task, samples, rng):
         keys, location = task.sample_scores(rng, size, length)
         values = rng.standard_normal(keys.shape)
         labels = values[np.arange(size), location] + task.noise * rng.standard_normal(size)
         losses = (labels - predict(keys, values, rng)) ** 2
         total += float(losses.sum())
         square += float((losses**2).sum())
-    mean = total / count
-    variance = max(square / count - mean**2, 0.0)
-    return Estimate(mean, math.sqrt(variance / (count - 1)))
+    mean = total / samples
+    variance = max(square / samples - mean**2, 0.0)
+    return Estimate(mean, math.sqrt(variance / (samples - 1)))

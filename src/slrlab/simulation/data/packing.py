@@ -6,30 +6,31 @@ This module must not know about tasks or predictors.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from slrlab._types import FloatArray
 
+Sequences: TypeAlias = npt.NDArray[Any] | Sequence[npt.ArrayLike]
 _REAL = "fiub"  # kinds of arrays that hold real numbers
 _ACCEPTED = "an array of shape (N, L, D) or a list of (L, D) arrays of real numbers"
 
 
 def pack(
-    sequences: Sequence[npt.ArrayLike] | npt.NDArray[Any], kind: np.dtype[Any]
+    sequences: Sequences, kind: np.dtype[Any]
 ) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
-    """Return the tokens ``(T, D)`` of all sequences, and where each begins with the end ``T``.
+    """Return the tokens ``(T, D)`` of all sequences, and their offsets, of shape ``(N + 1,)``.
 
-    The tokens may share memory with an array that has the right type already.
+    The tokens may share memory with an array of the right type.
 
     Raises
     ------
     ValueError
         If a shape is wrong or a number is not finite.
     """
-    with np.errstate(over="ignore"):  # what is too large for float32 is refused below
+    with np.errstate(over="ignore"):  # a number too large for float32 becomes inf, refused below
         if isinstance(sequences, np.ndarray) and sequences.dtype != object:
             tokens, lengths = _from_array(sequences, kind)
         else:
@@ -41,12 +42,12 @@ def pack(
         )
     if not np.isfinite(tokens).all():
         raise ValueError(f"X must hold finite numbers only (as {kind.name}), got nan or inf")
-    if not tokens.flags.writeable:  # another type to Numba, which would compile all kernels anew
+    if not tokens.flags.writeable:  # for a read-only array Numba would compile all kernels again
         tokens = tokens.copy()
     return tokens, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
 
 
-def checked(labels: npt.ArrayLike, count: int) -> FloatArray:
+def checked_labels(labels: npt.ArrayLike, count: int) -> FloatArray:
     """Return labels as a new array of floats.
 
     Raises
@@ -97,7 +98,7 @@ def _from_array(
 
 
 def _from_list(
-    sequences: Sequence[npt.ArrayLike] | npt.NDArray[Any], kind: np.dtype[Any]
+    sequences: Sequences, kind: np.dtype[Any]
 ) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
     if not hasattr(sequences, "__iter__"):
         raise ValueError(f"X must be {_ACCEPTED}, got {sequences!r}")

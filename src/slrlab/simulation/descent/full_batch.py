@@ -1,13 +1,14 @@
-r"""Plain gradient descent on given data, and the time that all descents share.
+r"""Gradient descent on given data, and the time that all descents share.
 
-They follow one flow. In ``θ = (k/√D, v/√D, bias)`` it is that of the risk ``E(y − f)²`` (no ½),
+For small steps every descent follows the gradient flow of the risk ``E(y − f)²`` (no ½) in
+``θ = (k/√D, v/√D, bias)``,
 
     dθ/dt = −∂E/∂θ,      that is      dk/dt = −D ∂E/∂k,   dv/dt = −D ∂E/∂v.
 
 The risk depends on ``k`` through ``m = k·k*/D`` and ``q = k·k/D``, so ``∂E/∂k`` has entries of
 order ``1/D`` and ``dm/dt = −∂E/∂m − …`` is of order one: time does not depend on the dimension.
 A full-batch step of rate ``η`` takes the time ``η``, a stochastic one ``η/D`` (see
-`slrlab.simulation.descent.stochastic`). This module must not know what the paths should look like.
+`slrlab.simulation.descent.stochastic`). This module must not know the theory of the flow.
 """
 
 from __future__ import annotations
@@ -43,23 +44,21 @@ def gradient_descent(
     r"""Descend the mean loss of all sequences, ``(1/N)[Σρ² + r_k|k|² + r_v|v|²]``.
 
     This is ``2F/N`` of the objective ``F`` of training, with the same minima. A step is
-    ``k ← k − η D ∂/∂k`` (likewise ``v``; ``bias ← bias − η ∂/∂bias``) and takes the time ``η``, so
-    that order parameters move by ``O(η)`` in any dimension.
+    ``k ← k − η D ∂/∂k`` (likewise ``v``; ``bias ← bias − η ∂/∂bias``) and takes the time ``η``:
+    order parameters move by ``O(η)`` in any dimension.
 
     Parameters
     ----------
-    data
-        Sequences and labels.
-    activation
-        Attention weights; a free bias is learned, without penalty.
+    data, activation
+        Sequences with labels, and the attention; a free bias is learned, without penalty.
     rate, steps
         ``η > 0`` and the number of steps.
     start
-        Vectors to begin with; or ``"random"`` (small) or ``"informed"`` (the teachers).
+        First vectors: ``"random"`` (small), ``"informed"`` (the teachers), or given ones.
     ridge_k, ridge_v
         Penalties ``>= 0``, in the units of `slrlab.simulate_erm`.
     tolerance
-        Stop when ``|∇F| <= tolerance·|y|``; None for all steps.
+        Stop when ``|∇F| <= tolerance·|y|``; None to take all steps.
     record
         Number of times to keep, evenly spaced from start to end.
     seed
@@ -87,14 +86,11 @@ def gradient_descent(
     theta = begin(start, data, chosen, seed).to_vector(learn_bias=objective.learns_bias)
     size = np.full(theta.size, 2.0 * rate * data.dim / data.samples)
     size[2 * data.dim :] /= data.dim  # the bias is a coordinate of the flow as it is
-    path = Recorder(
-        data.teacher,
-        data.dim,
-        total=total,
-        record=record,
-        measure=lambda _: Estimate(2.0 * objective.loss / data.samples, 0.0),
-        report=report,
-    )
+
+    def measure(_: Weights) -> Estimate:
+        return Estimate(2.0 * objective.loss / data.samples, 0.0)
+
+    path = Recorder(data.teacher, data.dim, total, record, measure, report)
     unit = float(np.linalg.norm(data.labels)) or 1.0
     kept, status = set(path.stops.tolist()), Status.SAMPLED
     for step in range(total + 1):
@@ -111,7 +107,7 @@ def gradient_descent(
         theta = theta - size * gradient
     if status is Status.SAMPLED and tolerance is not None:
         status = Status.NOT_CONVERGED
-    setting = {"rate": rate, "batch": data.samples, "dim": data.dim, "activation": chosen.name}
+    setting = {"activation": chosen.name, "rate": rate, "batch": data.samples}
     return path.result(status, tick=rate, method="gradient descent", **setting)
 
 
@@ -121,14 +117,13 @@ def ridges(ridge_k: float, ridge_v: float) -> tuple[float, float]:
 
 
 def begin(start: Weights | str, data: Dataset, activation: Activation, seed: int) -> Weights:
-    """Return checked vectors to begin with, as float64 of their own."""
+    """Return the first vectors, checked and copied as float64."""
     if isinstance(start, str):
         _checks.choice(start, "start", STARTS)
-        teacher = data.teacher
-        if teacher is None and start == "informed":
+        if data.teacher is None and start == "informed":
             raise ValueError("start must be vectors or random without a teacher, got informed")
         unknown = np.zeros(data.dim)
-        return start_weights(start, teacher or Teacher(unknown, unknown), activation, seed)
+        return start_weights(start, data.teacher or Teacher(unknown, unknown), activation, seed)
     k, v = (np.array(vector, dtype=float) for vector in (start.k, start.v))
     if k.shape != (data.dim,) or v.shape != (data.dim,):
         raise ValueError(

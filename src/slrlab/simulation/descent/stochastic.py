@@ -1,9 +1,9 @@
-r"""Stochastic gradient descent, on fresh sequences or on given ones again and again.
+r"""Stochastic gradient descent, on fresh sequences or on repeated passes over given ones.
 
 A step of rate ``η`` subtracts ``η ∂ρ²/∂k`` of one sequence, or its mean over a batch. On average
 that is ``η/D`` times the drift ``−D ∂E/∂k`` of `slrlab.simulation.descent.full_batch`, so a step
 takes the time ``η/D``: for ``η → 0`` the path is the same flow, at finite ``η`` its noise adds
-``O(η)`` to ``dq/dt``. This module must not know what the paths should look like.
+``O(η)`` to ``dq/dt``. This module must not know the theory of the flow.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from slrlab._types import Report
 from slrlab.model.activation_code import activation_code
 from slrlab.model.activations import Activation
 from slrlab.model.tasks import Task
-from slrlab.simulation.data.dataset import Dataset, Teacher, draw_dataset
+from slrlab.simulation.data.dataset import Dataset, Teacher, draw_dataset, fresh_batches
 from slrlab.simulation.descent.full_batch import begin, ridges
 from slrlab.simulation.descent.trajectory import Recorder, Trajectory, ran_away
 from slrlab.simulation.training.erm import trainable
@@ -44,17 +44,17 @@ def sgd(
     seed: int = 0,
     report: Report | None = None,
 ) -> Trajectory:
-    r"""Descend on one sequence (or a batch) after the other, in a new order in each epoch.
+    r"""Descend on one sequence (or batch) after the other, in a new order in each epoch.
 
     A step subtracts ``η ∂/∂k`` of ``ρ² + (r_k|k|² + r_v|v|²)/N``, with ``ρ²`` averaged over the
-    batch, and takes the time ``η/D``. Sequences that do not fill a batch wait for the next epoch.
+    batch, and takes the time ``η/D``. An epoch leaves out sequences that do not fill a batch.
     Parameters are those of `gradient_descent` but for ``epochs`` and ``batch``; the seed also
-    gives the orders.
+    determines the orders.
 
     Raises
     ------
     ValueError
-        If a number is out of range or the start has the wrong shape.
+        If a number is out of range, the batch exceeds the data or the start has the wrong shape.
 
     Examples
     --------
@@ -65,24 +65,23 @@ def sgd(
     (True, 8000)
     """
     chosen, rate = trainable(activation), _checks.positive(rate, "rate")
-    rounds, size = _checks.integer(epochs, "epochs"), _checks.integer(batch, "batch")
-    if size > data.samples:
+    epochs, batch = _checks.integer(epochs, "epochs"), _checks.integer(batch, "batch")
+    if batch > data.samples:
         raise ValueError(f"batch must be at most the {data.samples} sequences, got {batch}")
     r_k, r_v = ridges(ridge_k, ridge_v)
     shrink = 1.0 - 2.0 * rate * r_k / data.samples, 1.0 - 2.0 * rate * r_v / data.samples
-    walk = _Walk(chosen, begin(start, data, chosen, seed), rate, shrink, size)
+    longest = int(data.lengths.max())
+    descent = _Descent(chosen, begin(start, data, chosen, seed), rate, shrink, batch, longest)
 
     def measure(weights: Weights) -> Estimate:
-        gaps = data.labels - predict(data, chosen, weights)
-        return Estimate(float(gaps @ gaps) / data.samples, 0.0)
+        residuals = data.labels - predict(data, chosen, weights)
+        return Estimate(float(residuals @ residuals) / data.samples, 0.0)
 
-    total = rounds * (data.samples // size)
-    path = Recorder(
-        data.teacher, data.dim, total=total, record=record, measure=measure, report=report
-    )
+    total = epochs * (data.samples // batch)
+    path = Recorder(data.teacher, data.dim, total, record, measure, report)
     rng = np.random.default_rng((_checks.integer(seed, "seed", low=0), 2))
-    status = _follow(walk, ((data, rng.permutation(data.samples)) for _ in range(rounds)), path)
-    setting = {"rate": rate, "batch": size, "dim": data.dim, "activation": chosen.name}
+    status = _follow(descent, ((data, rng.permutation(data.samples)) for _ in range(epochs)), path)
+    setting = {"activation": chosen.name, "rate": rate, "batch": batch}
     return path.result(status, tick=rate / data.dim, method="sgd", **setting)
 
 
@@ -103,7 +102,7 @@ def online_sgd(
     seed: int = 0,
     report: Report | None = None,
 ) -> Trajectory:
-    r"""Descend on fresh sequences, each met once.
+    r"""Descend on fresh sequences, each used once.
 
     A step subtracts ``η ∂ρ²/∂k``, averaged over the batch, and takes the time ``η/D``.
 
@@ -114,26 +113,27 @@ def online_sgd(
     dim, rate
         ``D``, and ``η > 0`` of order one.
     time, steps
-        How long to go, as ``time = steps·η/D`` or in steps; one of the two.
+        Length of the path, as ``time = steps·η/D`` or in steps; one of the two.
     batch
-        Sequences a step.
+        Sequences in a step.
     mirrored
-        Meet each sequence together with its mirror image through the plane of the teachers, which
-        has the same label and the same law: the gradient is right on average as before, and most of
-        its noise cancels. ``batch``, even then, counts both.
+        Use each sequence together with its mirror image through the plane of the teachers, which
+        has the same label and the same law: the gradient stays unbiased, and most of its noise
+        cancels. ``batch`` counts both and must be even.
     start, record, report
         As for `gradient_descent`.
     teacher
         ``"normalised"``, ``"gaussian"`` (drawn from the seed) or given vectors.
     test_samples
-        Sequences kept apart, on which the loss is measured.
+        Number of further sequences, on which the loss is measured.
     seed
         The same seed gives the same path, whatever is recorded.
 
     Raises
     ------
     ValueError
-        If a number is out of range or the start has the wrong shape.
+        If a number is out of range, not exactly one of time and steps is given, or the start has
+        the wrong shape.
 
     Examples
     --------
@@ -144,7 +144,7 @@ def online_sgd(
     (1000, <Status.SAMPLED: 'sampled'>)
     """
     chosen, rate = trainable(activation), _checks.positive(rate, "rate")
-    size, dim = _checks.integer(batch, "batch"), _checks.integer(dim, "dim", low=2)
+    batch, dim = _checks.integer(batch, "batch"), _checks.integer(dim, "dim", low=2)
     if (time is None) == (steps is None):
         given = f"time {time} and steps {steps}"
         raise ValueError(f"time or steps must be given, one of the two, got {given}")
@@ -152,24 +152,24 @@ def online_sgd(
         total = math.ceil(_checks.positive(time, "time") * dim / rate - 1e-9)
     else:
         total = _checks.integer(steps, "steps", high=_checks.LARGE)
-    if mirrored and size % 2:
+    if mirrored and batch % 2:
         raise ValueError(f"batch must be even if mirrored, got {batch}")
     tests = _checks.integer(test_samples, "test_samples", low=2)
     test = draw_dataset(task, dim=dim, samples=tests, seed=seed, teacher=teacher)
-    walk = _Walk(chosen, begin(start, test, chosen, seed), rate, (1.0, 1.0), size)
+    first, longest = begin(start, test, chosen, seed), task.length.longest
+    descent = _Descent(chosen, first, rate, (1.0, 1.0), batch, longest)
 
     def measure(weights: Weights) -> Estimate:
-        squares = (test.labels - predict(test, chosen, weights)) ** 2
-        return Estimate.of(squares)
+        return Estimate.of((test.labels - predict(test, chosen, weights)) ** 2)
 
-    path = Recorder(test.teacher, dim, total=total, record=record, measure=measure, report=report)
-    status = _follow(walk, _fresh(task, test.teacher, seed, size, total, mirrored), path)
-    setting = {"rate": rate, "batch": size, "dim": dim, "activation": chosen.name}
+    path = Recorder(test.teacher, dim, total, record, measure, report)
+    status = _follow(descent, _fresh(task, test.teacher, seed, batch, total, mirrored), path)
+    setting = {"activation": chosen.name, "rate": rate, "batch": batch}
     return path.result(status, tick=rate / dim, method="online sgd", **setting)
 
 
-class _Walk:
-    """Where a stochastic descent stands, and how it steps; vectors carry their ``1/√D``."""
+class _Descent:
+    """State of a stochastic descent; its vectors contain the factor ``1/√D``."""
 
     def __init__(
         self,
@@ -178,6 +178,7 @@ class _Walk:
         rate: float,
         shrink: tuple[float, float],
         batch: int,
+        longest: int,
     ) -> None:
         self.root = math.sqrt(start.k.size)
         self.k, self.v, self.bias = start.k / self.root, start.v / self.root, start.bias
@@ -185,7 +186,7 @@ class _Walk:
         self.shrink = shrink
         self.size = 2.0 * rate / start.k.size  # the kernel's gradients are those of ½ρ²
         self.learns_bias = activation.bias is None
-        self.code = activation_code(activation)
+        self.code = activation_code(activation, longest)
 
     def weights(self) -> Weights:
         return Weights(self.k * self.root, self.v * self.root, self.bias)
@@ -194,7 +195,7 @@ class _Walk:
         """Take a step for each batch of sequences in ``order``."""
         from slrlab.simulation.training.gradient_kernel import descend, loss_and_gradient
 
-        code = self.code.numbers, self.code.table
+        code = self.code.numbers, self.code.table, self.code.scales
         bias_size = self.size if self.learns_bias else 0.0
         if self.batch == 1:
             sizes = (self.size, self.size, bias_size)
@@ -204,31 +205,31 @@ class _Walk:
         kind = data.tokens.dtype
         for chosen in order.reshape(-1, self.batch):
             part = _subset(data, chosen)
-            given = (part.tokens, part.offsets, part.labels)
+            batch = (part.tokens, part.offsets, part.labels, np.empty(0))
             state = (self.k.astype(kind), self.v.astype(kind), self.bias)
-            _, gradient, push = loss_and_gradient(*given, *state, *code, chunks_of(part))
+            _, gradient, grad_bias, _ = loss_and_gradient(*batch, *state, *code, chunks_of(part))
             self.k = self.shrink[0] * self.k - self.size / self.batch * gradient[0]
             self.v = self.shrink[1] * self.v - self.size / self.batch * gradient[1]
-            self.bias -= bias_size / self.batch * push
+            self.bias -= bias_size / self.batch * grad_bias
 
 
-def _follow(walk: _Walk, pieces: Iterable[tuple[Dataset, Indices]], path: Recorder) -> Status:
-    """Step through the pieces, keeping the path at its stops."""
-    path.keep(0, walk.weights())
+def _follow(descent: _Descent, pieces: Iterable[tuple[Dataset, Indices]], path: Recorder) -> Status:
+    """Descend on all pieces and record the path at its stops."""
+    path.keep(0, descent.weights())
     stops = path.stops[1:].tolist()
     done = 0
     for data, order in pieces:
-        used, here = order.size // walk.batch, 0
+        used, here = order.size // descent.batch, 0
         while stops and here < used:
             count = min(used - here, stops[0] - done)
-            with np.errstate(over="ignore", invalid="ignore"):  # a runaway is found below
-                walk.advance(data, order[here * walk.batch : (here + count) * walk.batch])
-                now = walk.weights()
+            with np.errstate(over="ignore", invalid="ignore"):  # ran_away reports an overflow
+                descent.advance(data, order[here * descent.batch :][: count * descent.batch])
+                weights = descent.weights()
             here, done = here + count, done + count
-            if ran_away(now.k, now.v):
+            if ran_away(weights.k, weights.v):
                 return Status.DIVERGED
             if done == stops[0]:
-                path.keep(stops.pop(0), now)
+                path.keep(stops.pop(0), weights)
     return Status.SAMPLED
 
 
@@ -238,26 +239,19 @@ def _fresh(
     assert teacher is not None
     drawn = batch // 2 if mirrored else batch
     each = max(1, int(_BLOCK / (teacher.dim * task.length.mean * batch)))
-    for stream, at in enumerate(range(0, total, each), start=1):  # 0 is the test sample
-        data = draw_dataset(
-            task,
-            dim=teacher.dim,
-            samples=drawn * min(each, total - at),
-            seed=seed,
-            teacher=teacher,
-            stream=stream,
-        )
+    size = {"samples": drawn * total, "size": drawn * each}
+    for data in fresh_batches(task, teacher, seed=seed, **size):  # stream 0 is the test sample
         order = np.arange(data.samples)
-        if mirrored:  # a batch is followed by its own images
+        if mirrored:  # half a batch, then its mirror images
             both = np.stack([order, order + data.samples]).reshape(2, -1, drawn)
             data, order = _with_images(data, teacher), both.transpose(1, 0, 2).ravel()
         yield data, order
 
 
 def _with_images(data: Dataset, teacher: Teacher) -> Dataset:
-    """Return the sequences followed by their mirror images through the plane of the teachers.
+    """Return the sequences followed by their mirror images.
 
-    Tokens are Gaussian beyond that plane, where the sign of all of them changes.
+    The part of each token orthogonal to both teachers, which is Gaussian, changes its sign.
     """
     plane = np.linalg.qr(np.stack([teacher.keys, teacher.values]).T)[0].astype(data.tokens.dtype)
     images = (data.tokens @ (2.0 * plane)) @ plane.T
@@ -270,6 +264,7 @@ def _with_images(data: Dataset, teacher: Teacher) -> Dataset:
 
 
 def _subset(data: Dataset, chosen: Indices) -> Dataset:
+    """Return the chosen sequences, packed."""
     lengths = data.lengths[chosen]
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     rows = np.arange(offsets[-1]) + np.repeat(data.offsets[chosen] - offsets[:-1], lengths)

@@ -1,6 +1,6 @@
-r"""One head of attention as a regressor on sequences, in the manner of scikit-learn.
+r"""One head of attention as a regressor on sequences, as in scikit-learn.
 
-A thin layer over training for data of the user's own. This module must not know about tasks or
+A thin layer over training, for the user's own data. This module must not know about tasks or
 teachers.
 """
 
@@ -21,13 +21,11 @@ from slrlab._result import Status
 from slrlab._types import FloatArray
 from slrlab.model.activations import Activation, Projection, make_activation
 from slrlab.simulation.data.dataset import Dataset
-from slrlab.simulation.data.packing import checked_weights
+from slrlab.simulation.data.packing import Sequences, checked_weights
 from slrlab.simulation.estimator.protocol import Regressor, r_squared
 from slrlab.simulation.training.erm import SMALL, trainable
 from slrlab.simulation.training.objective import Weights, predict, token_weights
 from slrlab.simulation.training.optimiser import TOLERANCE, Trained, check_training, train
-
-Sequences = npt.NDArray[Any] | Sequence[npt.ArrayLike]
 
 
 class SingleLocationAttention(Regressor):
@@ -51,14 +49,14 @@ class SingleLocationAttention(Regressor):
     fit_intercept
         Whether the number ``b`` is learned, without penalty; else it is 0, as in the theory.
     restarts
-        Trainings from different random vectors; the one of lowest objective is kept.
+        Number of trainings from different random vectors; that of lowest objective is kept.
     tolerance
         Training stops at ``|∇F| <= tolerance·|y|``; default 3e-4 for float32, 1e-6 for float64.
     max_steps
-        Quasi-Newton steps of each training at most.
+        Largest number of quasi-Newton steps of each training.
     dtype
-        ``"float32"`` or ``"float64"``: what the tokens are converted to. A training that rounding
-        in float32 keeps from its tolerance is finished in float64.
+        ``"float32"`` or ``"float64"``, the type of the tokens. A training that cannot reach its
+        tolerance because of rounding in float32 is finished in float64.
     random_state
         Whole number ``>= 0`` that fixes the random vectors.
 
@@ -67,14 +65,14 @@ class SingleLocationAttention(Regressor):
     k_, v_, bias_, intercept_
         What was learned.
     status_
-        ``converged``, ``not converged`` or ``diverged``; a `slrlab.ConvergenceWarning` says so
-        unless converged, and what to change.
+        ``converged``, ``not converged`` or ``diverged``; unless converged, a
+        `slrlab.ConvergenceWarning` says what to change.
     objective_, objectives_
         The value of the objective that is kept, and those of all restarts.
     train_mse_, gradient_norm_
-        Mean squared residual, weighted, and ``|∇F|/|y|`` at the end, in units in which tokens and
-        labels (less their mean, if there is an intercept) have mean square 1; the tolerance speaks
-        of the same.
+        Weighted mean squared residual, and ``|∇F|/|y|`` at the end, in units in which tokens and
+        labels (minus their mean, if there is an intercept) have mean square 1; the tolerance bounds
+        the latter.
     n_iter_, n_features_in_
         Quasi-Newton steps of the training that is kept, and ``D``.
     activation_
@@ -100,7 +98,6 @@ class SingleLocationAttention(Regressor):
     train_mse_: float
     gradient_norm_: float
     n_iter_: int
-    n_features_in_: int
     activation_: str | Activation
 
     def __init__(
@@ -135,8 +132,8 @@ class SingleLocationAttention(Regressor):
     ) -> Self:
         """Train on sequences ``(N, L, D)``, or a list of ``(L_i, D)``, with one label each.
 
-        ``sample_weight`` multiplies the squared error of each sequence; a whole number counts as
-        so many copies of it.
+        ``sample_weight`` multiplies the squared error of each sequence; a whole number ``n`` equals
+        ``n`` copies of it.
 
         Raises
         ------
@@ -166,7 +163,7 @@ class SingleLocationAttention(Regressor):
         best = _best(runs)
         self._keep(best, data.dim, units)
         self.objectives_ = units.label**2 * np.array([run.objective for run in runs])
-        # kept as it was given: built-in activations hold functions that cannot be pickled
+        # stored as given: built-in activations contain functions that cannot be pickled
         self.activation_ = self.activation
         if best.status is not Status.CONVERGED:
             advice = _advice(best, chosen, training["max_steps"])
@@ -179,7 +176,7 @@ class SingleLocationAttention(Regressor):
         return predict(*self._model(X))
 
     def attention(self, X: Sequences) -> list[FloatArray]:
-        """Return where it looks: for each sequence the weights ``σ`` of its tokens."""
+        """Return the weights ``σ`` of the tokens of each sequence."""
         data, activation, weights = self._model(X)
         sigma, _ = token_weights(data, activation, weights)
         return np.split(sigma, data.offsets[1:-1])
@@ -201,7 +198,7 @@ class SingleLocationAttention(Regressor):
         return dict(zip(names, given, strict=True))
 
     def _starts(self, dim: int, bias: float, units: _Units) -> list[Weights]:
-        """Return where the trainings begin, for data in units of their own."""
+        """Return the start of each training, for data scaled by their units."""
         if not isinstance(self.init, str):
             k, v = _pair(self.init, dim)
             return [Weights(k * units.token, v * units.token / units.label, bias)]
@@ -221,13 +218,10 @@ class SingleLocationAttention(Regressor):
         self.n_features_in_ = dim
 
     def _model(self, X: Sequences) -> tuple[Dataset, Activation, Weights]:
-        """Return the sequences packed, and what was learned, ready to answer."""
+        """Return the packed sequences, the activation and the learned weights."""
         self._check_fitted()
         data = Dataset.from_sequences(X, dtype=self.dtype)
-        if data.dim != self.n_features_in_:
-            raise ValueError(
-                f"X must have {self.n_features_in_} features, as in fit, got {data.dim}"
-            )
+        self._check_features(data.dim)
         weights = Weights(self.k_, self.v_, self.bias_, self.intercept_)
         return data, make_activation(self.activation_), weights
 
@@ -236,14 +230,14 @@ def _with_intercept(
     data: Dataset, activation: Activation, start: Weights, weights: FloatArray | None
 ) -> Weights:
     """Return a start with the intercept that is best for its vectors."""
-    gap = data.labels - predict(data, activation, start)
-    return replace(start, intercept=float(np.average(gap, weights=weights)))
+    residuals = data.labels - predict(data, activation, start)
+    return replace(start, intercept=float(np.average(residuals, weights=weights)))
 
 
 def _train(
     data: Dataset, activation: Activation, start: Weights, training: dict[str, Any]
 ) -> Trained:
-    """Train, in float64 from where rounding in float32 hides further progress."""
+    """Train; where rounding in float32 hides further progress, continue in float64."""
     run = train(data, activation, start=start, **training)
     left = training["max_steps"] - run.iterations
     single = data.tokens.dtype == np.float32
@@ -257,12 +251,12 @@ def _train(
 
 
 def _has_kinks(activation: Activation) -> bool:
-    """Return whether weights of tokens have kinks: then so does the objective."""
+    """Return whether the weights of tokens, and so the objective, have kinks."""
     return isinstance(activation, Projection) and activation.power <= 1.0
 
 
 def _advice(run: Trained, activation: Activation, max_steps: int) -> str:
-    """Say how a training ended that did not converge, and what to change."""
+    """Return how a training ended that did not converge, and what to change."""
     if run.status is Status.DIVERGED:
         return "diverged: there is no minimum at finite vectors, raise the ridges"
     if _has_kinks(activation):
@@ -278,7 +272,7 @@ def _advice(run: Trained, activation: Activation, max_steps: int) -> str:
 
 @dataclass(frozen=True)
 class _Units:
-    """Size of tokens, size and mean of labels: training takes them for 1, 1 and 0."""
+    """Size of tokens, size and mean of labels; data in these units have 1, 1 and 0."""
 
     token: float
     label: float
@@ -286,7 +280,7 @@ class _Units:
 
     @classmethod
     def of(cls, data: Dataset, weights: FloatArray | None, *, centred: bool) -> _Units:
-        """Measure the data; a weight counts as so many copies of a sequence."""
+        """Return the units of weighted data."""
         tokens, labels = data.tokens, data.labels
         if weights is None:
             square = float(np.einsum("td,td->", tokens, tokens, dtype=float)) / tokens.size
@@ -304,10 +298,10 @@ class _Units:
 
 
 def _best(runs: Sequence[Trained]) -> Trained:
-    """Return the training of lowest objective that found a minimum, if any did."""
+    """Return the training of lowest objective; a diverged one only if all diverged."""
     usable = [run for run in runs if run.status is not Status.DIVERGED] or runs
     lowest = min(run.objective for run in usable)
-    # restarts that met in one minimum differ by rounding: then the smallest gradient decides
+    # restarts with the same minimum differ by rounding: the smallest gradient decides
     same = [run for run in usable if run.objective <= lowest + 1e-6 * abs(lowest)]
     return min(same, key=lambda run: run.gradient_norm)
 

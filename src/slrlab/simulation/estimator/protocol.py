@@ -1,7 +1,7 @@
-"""What scikit-learn asks of an estimator, without scikit-learn: parameters, tags, being fitted.
+"""The estimator protocol of scikit-learn, without a dependency on it: parameters, tags, state.
 
-scikit-learn is no dependency; a class that keeps to this protocol works in its pipelines and
-searches all the same. This module must not know about attention.
+A class that follows the protocol works in the pipelines and searches of scikit-learn. This module
+must not know about attention.
 """
 
 from __future__ import annotations
@@ -18,14 +18,16 @@ from slrlab._errors import NotFittedError
 class Estimator:
     """An estimator whose parameters are the arguments of ``__init__``, stored as they are given."""
 
+    n_features_in_: int
+
     @classmethod
     def _defaults(cls) -> dict[str, Any]:
         """Return the parameters with their defaults, in order."""
-        found = list(inspect.signature(cls.__init__).parameters.values())[1:]
-        return {item.name: item.default for item in found}
+        _, *parameters = inspect.signature(cls.__init__).parameters.values()
+        return {item.name: item.default for item in parameters}
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters by name; ``deep`` makes no difference here."""
+        """Return the parameters by name; ``deep`` has no effect."""
         return {name: getattr(self, name) for name in self._defaults()}
 
     def set_params(self, **params: Any) -> Self:
@@ -34,7 +36,7 @@ class Estimator:
         Raises
         ------
         ValueError
-            If a name is not a parameter; nothing is set then.
+            If a name is not a parameter; then nothing is set.
         """
         known = self._defaults()
         for name in params:
@@ -45,7 +47,7 @@ class Estimator:
         return self
 
     def __repr__(self) -> str:
-        # repr tells 1 from 1.0 and nan from nan no worse than ==, and never compares arrays
+        # texts are compared because == fails for arrays and nan
         given = [
             f"{name}={getattr(self, name)!r}"
             for name, default in self._defaults().items()
@@ -70,6 +72,11 @@ class Estimator:
             raise not_fitted_error()(
                 f"this {type(self).__name__} is not fitted yet: call fit first"
             )
+
+    def _check_features(self, dim: int) -> None:
+        """Raise a ValueError unless tokens have as many features as those of ``fit``."""
+        if dim != self.n_features_in_:
+            raise ValueError(f"X must have {self.n_features_in_} features, as in fit, got {dim}")
 
 
 class Regressor(Estimator):
@@ -97,7 +104,7 @@ class Transformer(Estimator):
 
 @functools.cache
 def not_fitted_error() -> type[NotFittedError]:
-    """Return the error of an unfitted estimator; also scikit-learn's own, where installed."""
+    """Return the error of an unfitted estimator, derived from scikit-learn's if installed."""
     try:
         from sklearn.exceptions import NotFittedError as Theirs
     except ImportError:
@@ -106,14 +113,14 @@ def not_fitted_error() -> type[NotFittedError]:
 
 
 def r_squared(labels: Any, answers: Any, weights: Any = None) -> float:
-    """Return ``1 − Σw(y − f)²/Σw(y − mean)²``; constant labels give 1 if met exactly, else 0.
+    """Return ``1 − Σw(y − f)²/Σw(y − mean)²``; constant labels give 1 if predicted exactly, else 0.
 
     >>> r_squared([0.0, 1.0, 2.0], [0.0, 1.0, 1.0])
     0.5
     """
     y, f = np.asarray(labels, dtype=float), np.asarray(answers, dtype=float)
     w = np.ones(y.size) if weights is None else np.asarray(weights, dtype=float)
-    wrong, total = float(w @ (y - f) ** 2), float(w @ (y - np.average(y, weights=w)) ** 2)
+    loss, total = float(w @ (y - f) ** 2), float(w @ (y - np.average(y, weights=w)) ** 2)
     if total == 0.0:
-        return 1.0 if wrong == 0.0 else 0.0
-    return 1.0 - wrong / total
+        return 1.0 if loss == 0.0 else 0.0
+    return 1.0 - loss / total

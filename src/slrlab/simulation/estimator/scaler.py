@@ -1,29 +1,27 @@
-"""Sequences with features of mean 0 and variance 1, in the manner of scikit-learn.
+"""Scaling of sequences to features of mean 0 and variance 1, as in scikit-learn.
 
 This module must not know about attention.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from slrlab._types import FloatArray
-from slrlab.simulation.data.packing import checked_weights, pack
+from slrlab.simulation.data.packing import Sequences, checked_weights, pack
 from slrlab.simulation.estimator.protocol import Transformer
 
-Sequences = npt.NDArray[Any] | Sequence[npt.ArrayLike]
 _S = TypeVar("_S", bound=Sequences)
 
 
 class SequenceScaler(Transformer):
     """Shift and scale each feature to mean 0 and variance 1 over all tokens of all sequences.
 
-    Takes an array ``(N, L, D)``, which stays one, or a list of ``(L_i, D)`` arrays of any lengths,
-    which stays a list. It works in the pipelines of scikit-learn, which is not needed.
+    An array ``(N, L, D)`` gives an array, a list of ``(L_i, D)`` arrays of any lengths a list. The
+    class works in pipelines of scikit-learn but does not need scikit-learn.
 
     Parameters
     ----------
@@ -33,8 +31,8 @@ class SequenceScaler(Transformer):
     Attributes
     ----------
     mean_, scale_
-        What is subtracted from each feature, and what it is divided by: its standard deviation, or
-        1 if it is constant.
+        Mean that is subtracted from each feature, and its divisor: the standard deviation, or 1 for
+        a constant feature.
     n_features_in_
         ``D``.
 
@@ -50,7 +48,6 @@ class SequenceScaler(Transformer):
 
     mean_: FloatArray
     scale_: FloatArray
-    n_features_in_: int
 
     def __init__(self, *, with_mean: bool = True, with_std: bool = True) -> None:
         self.with_mean = with_mean
@@ -73,7 +70,7 @@ class SequenceScaler(Transformer):
         each = None if weights is None else np.repeat(weights, np.diff(offsets))
         mean = np.average(tokens, axis=0, weights=each)
         std = np.sqrt(np.average((tokens - mean) ** 2, axis=0, weights=each))
-        # a constant feature varies by rounding alone
+        # rounding may give a constant feature a small standard deviation
         constant = std <= 1e-14 * np.abs(mean)
         self.mean_ = mean if self.with_mean else np.zeros_like(mean)
         self.scale_ = np.where(constant | (not self.with_std), 1.0, std)
@@ -85,7 +82,7 @@ class SequenceScaler(Transformer):
         return self._map(X, inverse=False)
 
     def inverse_transform(self, X: _S) -> _S:
-        """Return sequences in their first units."""
+        """Return scaled sequences in their original units."""
         return self._map(X, inverse=True)
 
     def fit_transform(
@@ -100,10 +97,7 @@ class SequenceScaler(Transformer):
         if isinstance(X, np.ndarray) and X.dtype == np.float32:
             given = X.dtype
         tokens, offsets = pack(X, given)
-        if tokens.shape[1] != self.n_features_in_:
-            raise ValueError(
-                f"X must have {self.n_features_in_} features, as in fit, got {tokens.shape[1]}"
-            )
+        self._check_features(tokens.shape[1])
         if inverse:
             changed = tokens * self.scale_ + self.mean_
         else:

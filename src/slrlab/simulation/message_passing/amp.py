@@ -1,8 +1,7 @@
 r"""Approximate message passing at given ``α = N/D``: draw data, iterate, test, for several seeds.
 
-The counterpart on real matrices of the Bayes-optimal state evolution. They share the model and the
-one-token integrals of `slrlab.numerics` (`race`, `weighted_race`, `smoothed`), which have tests of
-their own.
+It shares with the Bayes-optimal state evolution the model and the one-token integrals of
+`slrlab.numerics` (`race`, `weighted_race`, `smoothed`), which have tests of their own.
 """
 
 from __future__ import annotations
@@ -10,16 +9,16 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from slrlab import _checks
-from slrlab._plot import axes_of, draw_quantities
+from slrlab._plot import draw_quantities
 from slrlab._result import Estimate, Result, Status, plain
-from slrlab._types import FloatArray, Report
+from slrlab._types import Axes, DataFrame, FloatArray, Report
 from slrlab.model.setting import Setting
 from slrlab.model.tasks import Task, check_task
 from slrlab.simulation.data.dataset import (
@@ -33,19 +32,11 @@ from slrlab.simulation.message_passing.iteration import PRECISIONS, iterate
 from slrlab.simulation.message_passing.output_channel import LocationModel, location_model
 from slrlab.simulation.training.erm import samples_of
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-
-_PER_ITERATION = ("q_k", "q_v", "norm_k", "norm_v", "gap_k", "gap_v", "risk")
-
 
 @dataclass(frozen=True)
-class AmpRun:
-    """One run of message passing, a number for each iteration; see `AmpSimulation`."""
+class _Path:
+    """What is measured after each iteration."""
 
-    seed: int
-    status: Status
     q_k: tuple[float, ...]
     q_v: tuple[float, ...]
     norm_k: tuple[float, ...]
@@ -53,6 +44,17 @@ class AmpRun:
     gap_k: tuple[float, ...]
     gap_v: tuple[float, ...]
     risk: tuple[float, ...]
+
+
+_PER_ITERATION = tuple(field.name for field in fields(_Path))
+
+
+@dataclass(frozen=True)
+class AmpRun(_Path):
+    """One run of message passing, a number for each iteration; see `AmpSimulation`."""
+
+    seed: int
+    status: Status
     seconds: float
 
     def to_dict(self) -> dict[str, Any]:
@@ -61,20 +63,20 @@ class AmpRun:
 
 
 @dataclass(frozen=True)
-class AmpSimulation(Result):
+class AmpSimulation(_Path, Result):
     """Message passing on simulated data, averaged over seeds, one number for each iteration.
 
     Attributes
     ----------
     iteration
-        1, 2, …, as far as all seeds got.
+        1, 2, … up to the last one that all seeds reached.
     q_k, q_v
         Overlaps ``k̂·k*/D``, ``v̂·v*/D`` of the estimates with the teachers.
     norm_k, norm_v, gap_k, gap_v
-        ``|k̂|²/D``, ``|v̂|²/D`` and what the algorithm itself believes ``1 − q`` to be. In the limit
-        the norms equal the overlaps.
+        ``|k̂|²/D``, ``|v̂|²/D`` and the algorithm's own estimate of ``1 − q``. In the limit the
+        norms equal the overlaps.
     risk
-        Mean squared error on fresh data; nan if no test samples were asked for.
+        Mean squared error on fresh data; nan without test samples.
     errors
         Standard errors over seeds of the numbers above, by name; nan with one seed.
     seconds
@@ -86,13 +88,6 @@ class AmpSimulation(Result):
     """
 
     iteration: tuple[int, ...]
-    q_k: tuple[float, ...]
-    q_v: tuple[float, ...]
-    norm_k: tuple[float, ...]
-    norm_v: tuple[float, ...]
-    gap_k: tuple[float, ...]
-    gap_v: tuple[float, ...]
-    risk: tuple[float, ...]
     errors: dict[str, tuple[float, ...]]
     seconds: float
     dim: int
@@ -103,7 +98,7 @@ class AmpSimulation(Result):
     setting: Setting
     runs: tuple[AmpRun, ...]
 
-    def to_frame(self) -> pd.DataFrame:
+    def to_frame(self) -> DataFrame:
         """Return one row for each iteration: each number and its standard error over seeds."""
         import pandas as pd
 
@@ -114,12 +109,8 @@ class AmpSimulation(Result):
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw overlaps and risk against the iteration, with standard errors over seeds."""
-        axes = axes_of(ax)
-        columns = {name: getattr(self, name) for name in ("q_k", "q_v", "risk")}
-        draw_quantities(axes, self.iteration, columns, self.errors, points=True)
-        axes.set(xlabel="iteration")
-        axes.legend()
-        return axes
+        x, means = self.iteration, {name: getattr(self, name) for name in ("q_k", "q_v", "risk")}
+        return draw_quantities(ax, x, means, self.errors, points=True, xlabel="iteration")
 
     def __str__(self) -> str:
         last = f"q_k {self.q_k[-1]:.4f}, q_v {self.q_v[-1]:.4f}" if self.q_k else "nothing"
@@ -170,14 +161,10 @@ def run_amp(
     precision
         How ``V̂`` is measured: ``"ratio"``, ``"norm"`` or ``"divergence"``. All have the same
         limit; see `slrlab.simulation.message_passing.iteration` for why the default is the first.
-    teacher
-        ``"normalised"`` or ``"gaussian"``.
-    dtype
-        ``"float32"`` or ``"float64"`` tokens.
+    teacher, dtype, report
+        As for `slrlab.simulate_erm`.
     strict
         Raise `slrlab.ComputationError` if a run diverged.
-    report
-        Called as ``report(done, total, label)`` while it runs.
 
     Raises
     ------
@@ -190,89 +177,82 @@ def run_amp(
     Examples
     --------
     >>> from slrlab import SpikedSLR, run_amp
-    >>> found = run_amp(SpikedSLR(2.0, 3, noise=0.3), alpha=2.0, dim=400, steps=8, seeds=2)
-    >>> print(f"{found.q_v[-1]:.1f}", found.status)
+    >>> result = run_amp(SpikedSLR(2.0, 3, noise=0.3), alpha=2.0, dim=400, steps=8, seeds=2)
+    >>> print(f"{result.q_v[-1]:.1f}", result.status)
     0.8 sampled
     """
     check_task(task)
     count = samples_of(alpha, dim)
     seeds, seed = _checks.integer(seeds, "seeds"), _checks.integer(seed, "seed", low=0)
-    most = _checks.integer(steps, "steps")
-    tests = _checks.integer(test_samples, "test_samples", low=0)
-    weight = _damping(damping)
+    steps = _checks.integer(steps, "steps")
+    test_samples = _checks.integer(test_samples, "test_samples", low=0)
+    damping = _checks.real(
+        damping, "damping", accepted="a number in [0, 1)", low=0.0, high=math.nextafter(1.0, 0.0)
+    )
     _checks.choice(precision, "precision", PRECISIONS)
     check_memory(task, dim, count, dtype)
     runs = []
     for number in range(seeds):
         own = seed + number
         data = draw_dataset(task, dim=dim, samples=count, seed=own, teacher=teacher, dtype=dtype)
-        began, path = time.perf_counter(), []
-        for state in islice(iterate(data, task, damping=weight, precision=precision), most):
-            path.append(_Point(state.weights, state.gaps, state.sound))
+        began, weights, variances = time.perf_counter(), [], []
+        states = islice(iterate(data, task, damping=damping, precision=precision), steps)
+        for done, state in enumerate(states, start=number * steps + 1):
+            if state.sound:
+                weights.append(state.weights)
+                variances.append(state.variances)
             if report is not None:
-                label = f"AMP, seed {number + 1} of {seeds}"
-                report(number * most + len(path), seeds * most, label)
+                report(done, seeds * steps, f"AMP, seed {number + 1} of {seeds}")
         seconds = time.perf_counter() - began
+        status = Status.SAMPLED if state.sound else Status.DIVERGED
         drawn = data.teacher
         assert drawn is not None
-        del data, state  # the tokens of the next seed take their place
-        runs.append(_run(task, own, path, drawn, tests, seconds))
-    result = _average(runs, task, dim, count, weight, precision)
+        del data, state  # frees the memory for the tokens of the next seed
+        columns = _measure(task, weights, variances, drawn, test_samples, own)
+        runs.append(AmpRun(seed=own, status=status, **columns, seconds=seconds))
+    setting = Setting(task, alpha=count / dim)
+    how: dict[str, Any] = {"damping": damping, "precision": precision, "setting": setting}
+    result = _average(runs, dim=dim, samples=count, **how)
     return result.require() if strict else result
 
 
-@dataclass(frozen=True)
-class _Point:
-    """What is kept of an iteration."""
-
-    weights: FloatArray
-    gaps: FloatArray
-    sound: bool
-
-
-def _damping(value: float) -> float:
-    accepted = "a number in [0, 1)"
-    weight = _checks.real(value, "damping", accepted=accepted, low=0.0, high=1.0)
-    if weight == 1.0:
-        raise ValueError(f"damping must be {accepted}, got {value}")
-    return weight
-
-
-def _run(
-    task: Task, seed: int, path: Sequence[_Point], teacher: Teacher, tests: int, seconds: float
-) -> AmpRun:
-    """Measure overlaps and risk of every sound iteration."""
-    sound = [point for point in path if point.sound]
-    teachers = np.stack([teacher.keys, teacher.values])
-    rows = np.empty((len(_PER_ITERATION), len(sound)))
-    for step, point in enumerate(sound):
-        rows[:2, step] = (point.weights * teachers).mean(axis=1)
-        rows[2:4, step] = (point.weights**2).mean(axis=1)
-        rows[4:6, step] = point.gaps
-    rows[6] = _risks(task, sound, teacher, tests, seed)
-    return AmpRun(
-        seed=seed,
-        status=Status.SAMPLED if len(sound) == len(path) else Status.DIVERGED,
-        **{name: tuple(row.tolist()) for name, row in zip(_PER_ITERATION, rows, strict=True)},
-        seconds=seconds,
-    )
+def _measure(
+    task: Task,
+    weights: list[FloatArray],
+    variances: list[FloatArray],
+    teacher: Teacher,
+    samples: int,
+    seed: int,
+) -> dict[str, tuple[float, ...]]:
+    """Return overlaps, norms, variances and risk after each iteration, by their names."""
+    estimates = np.reshape(weights, (-1, 2, teacher.dim))
+    overlaps = (estimates * [teacher.keys, teacher.values]).mean(axis=2)
+    of_keys, of_values = np.reshape(variances, (-1, 2)).T
+    risks = _risks(task, estimates, of_keys, teacher, samples, seed)
+    rows = [*overlaps.T, *(estimates**2).mean(axis=2).T, of_keys, of_values, risks]
+    return {name: tuple(row.tolist()) for name, row in zip(_PER_ITERATION, rows, strict=True)}
 
 
 def _risks(
-    task: Task, path: Sequence[_Point], teacher: Teacher, samples: int, seed: int
-) -> list[float]:
+    task: Task,
+    estimates: FloatArray,
+    key_variances: FloatArray,
+    teacher: Teacher,
+    samples: int,
+    seed: int,
+) -> FloatArray:
     """Return the risk of ``Σ_ℓ p_ℓ(ω_χ) ω_zℓ`` after each iteration, all on the same fresh data."""
-    if samples == 0 or not path:
-        return [math.nan] * len(path)
-    models = [location_model(task, float(point.gaps[0])) for point in path]
-    vectors = np.concatenate([point.weights for point in path]).T / math.sqrt(teacher.dim)
-    losses = np.zeros(len(path))
+    if samples == 0 or key_variances.size == 0:
+        return np.full(key_variances.size, math.nan)
+    models = [location_model(task, variance) for variance in key_variances.tolist()]
+    vectors = estimates.reshape(-1, teacher.dim).T / math.sqrt(teacher.dim)
+    losses = np.zeros(len(models))
     for data in fresh_batches(task, teacher, samples=samples, seed=seed):
         scores = data.tokens @ vectors.astype(data.tokens.dtype)
         for step, model in enumerate(models):
             keys, values = scores[:, 2 * step : 2 * step + 2].astype(float).T
             losses[step] += _squares(data, model, keys, values)
-    return [float(loss) for loss in losses / samples]
+    return losses / samples
 
 
 def _squares(data: Dataset, model: LocationModel, keys: FloatArray, values: FloatArray) -> float:
@@ -284,28 +264,20 @@ def _squares(data: Dataset, model: LocationModel, keys: FloatArray, values: Floa
     return total
 
 
-def _average(
-    runs: Sequence[AmpRun], task: Task, dim: int, samples: int, damping: float, precision: str
-) -> AmpSimulation:
+def _average(runs: Sequence[AmpRun], **given: Any) -> AmpSimulation:
     reached = min(len(run.q_k) for run in runs)
-    means: dict[str, tuple[float, ...]] = {}
     errors: dict[str, tuple[float, ...]] = {}
     for name in _PER_ITERATION:
-        found = [Estimate.of([getattr(run, name)[step] for run in runs]) for step in range(reached)]
-        means[name] = tuple(item.value for item in found)
-        errors[name] = tuple(item.error for item in found)
-    sound = all(run.status is Status.SAMPLED for run in runs)
+        steps = zip(*(getattr(run, name)[:reached] for run in runs), strict=True)
+        estimates = [Estimate.of(values) for values in steps]
+        given[name] = tuple(estimate.value for estimate in estimates)
+        errors[name] = tuple(estimate.error for estimate in estimates)
     return AmpSimulation(
-        status=Status.SAMPLED if sound else Status.DIVERGED,
+        status=Status.worst(run.status for run in runs),
         iteration=tuple(range(1, reached + 1)),
-        **means,
         errors=errors,
         seconds=float(np.mean([run.seconds for run in runs])),
-        dim=dim,
-        samples=samples,
         seeds=len(runs),
-        damping=damping,
-        precision=precision,
-        setting=Setting(task, alpha=samples / dim),
         runs=tuple(runs),
+        **given,
     )

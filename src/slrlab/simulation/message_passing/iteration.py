@@ -9,18 +9,17 @@ from ``ŵ = 0``, ``V = 1``, ``g = 0``, where ``M = −α⟨div g⟩`` and ``V̂ 
 tilted tasks: there ``V̂ = M + α·tilt`` (see `LocationModel`; ``αν`` in spiked-SLR). Each iteration
 reads the tokens twice.
 
-Three forms of ``V̂`` have the same limit. ``divergence`` is ``V̂`` as it stands; ``norm`` is
-``α⟨|g|²⟩``, its equal by the Nishimori identity. ``ratio``, the default, is ``norm``, but divides
-that of the values by ``⟨ΣP r²⟩``, which is 1 in the limit. Measured against state evolution,
-``divergence`` fluctuates most in spiked-SLR. ``norm`` feeds back without label noise: residuals
-that are too large make ``V`` too small, and it may stall short of ``q_v = 1`` (seen in max-SLR).
-``ratio`` is positive, and free of the scale of the residuals.
+Three forms of ``V̂`` have the same limit. ``divergence`` is the formula above; ``norm`` is
+``α⟨|g|²⟩``, equal to it by the Nishimori identity. ``ratio``, the default, is ``norm``, divided for
+the values by ``⟨ΣP r²⟩``, which is 1 in the limit. Measured against state evolution, ``divergence``
+fluctuates most in spiked-SLR. ``norm`` has a feedback without label noise: residuals that are too
+large make ``V`` too small, and it may stall below ``q_v = 1`` (seen in max-SLR). ``ratio`` is
+positive and does not depend on the scale of the residuals.
 
-The relevant tokens of spiked-SLR have a mean, ``√ν k*/√D``, so an error of ``v̂`` along ``k*`` moves
-all their ``ω_z`` by one amount. Plain message passing multiplies that error by about ``−ν q_v`` in
-each iteration, and where that exceeds 1 in size it leaves the state evolution after a few. The
-amount is therefore estimated from the residuals and taken out; it is ``O(1/√D)``, so the limit is
-that of the plain iteration.
+The relevant tokens of spiked-SLR have a mean, ``√ν k*/√D``, so an error of ``v̂`` along ``k*``
+shifts all their ``ω_z`` equally. Plain message passing multiplies that error by about ``−ν q_v`` in
+each iteration; above 1 in size it departs from the state evolution after a few. The shift is
+therefore estimated from the residuals and subtracted; it is ``O(1/√D)``, so the limit is unchanged.
 
 This module must not know the teachers.
 """
@@ -41,8 +40,8 @@ from slrlab.simulation.message_passing.output_channel import LocationModel, loca
 from slrlab.simulation.training.objective import chunks_of
 
 PRECISIONS = ("ratio", "norm", "divergence")
-_RUNAWAY = 1e3  # |ŵ|²/D of an estimate that has left the posterior's reach
-_ROUNDING = 16.0  # labels are fitted no closer than this many roundings of a token
+_RUNAWAY = 1e3  # |ŵ|²/D from which the iteration counts as diverged
+_ROUNDING = 16.0  # least residual of a label, in roundings of a token
 
 
 @dataclass(frozen=True)
@@ -53,27 +52,27 @@ class AmpState:
     ----------
     weights
         ``k̂`` and ``v̂``, shape ``(2, D)``.
-    gaps
-        Their variances ``V_k, V_v``, which estimate ``1 − q``.
+    variances
+        ``V_k`` and ``V_v``, which estimate ``1 − q``.
     push
         ``g_χ`` and ``g_z`` of every token, shape ``(2, T)``.
     """
 
     weights: FloatArray
-    gaps: FloatArray
+    variances: FloatArray
     push: FloatArray
 
     @classmethod
     def start(cls, data: Dataset) -> AmpState:
-        """Return the state that knows nothing."""
+        """Return the state before the first iteration."""
         return cls(np.zeros((2, data.dim)), np.ones(2), np.zeros((2, len(data.tokens))))
 
     @property
     def sound(self) -> bool:
         """Whether all numbers are finite and the estimates have not run away."""
         size = (self.weights**2).mean(axis=1)
-        finite = bool(np.isfinite(self.push).all() and np.isfinite(self.gaps).all())
-        return finite and bool((size < _RUNAWAY).all() and (self.gaps > 0.0).all())
+        finite = bool(np.isfinite(self.push).all() and np.isfinite(self.variances).all())
+        return finite and bool((size < _RUNAWAY).all() and (self.variances > 0.0).all())
 
 
 def iterate(
@@ -98,19 +97,19 @@ def _step(
 
     kind, root, chunks = data.tokens.dtype, math.sqrt(data.dim), chunks_of(data)
     k, v = (state.weights / root).astype(kind)
-    fields = project(data.tokens, k, v, chunks) - state.gaps[:, None] * state.push
-    # without noise V_v falls for ever, but the residuals stop at the rounding of the tokens
+    fields = project(data.tokens, k, v, chunks) - state.variances[:, None] * state.push
+    # without noise V_v falls to 0, but rounding of the tokens keeps the residuals above it
     floor = (_ROUNDING * float(np.finfo(kind).eps)) ** 2
-    variance = float(state.gaps[1]) + max(task.noise**2, floor)
-    model = location_model(task, float(state.gaps[0]), divergence=precision == "divergence")
+    variance = float(state.variances[1]) + max(task.noise**2, floor)
+    model = location_model(task, float(state.variances[0]), divergence=precision == "divergence")
     push, hats = _respond(data, tables, fields, model, variance, precision)
     memory = hats - [model.tilt * data.samples / data.dim, 0.0]
     pulled = combine(data.tokens, push[0].astype(kind), push[1].astype(kind), chunks) / root
-    gaps = 1.0 / (1.0 + hats)
-    weights = gaps[:, None] * (pulled + memory[:, None] * state.weights)
+    variances = 1.0 / (1.0 + hats)
+    weights = variances[:, None] * (pulled + memory[:, None] * state.weights)
     return AmpState(
         damping * state.weights + (1.0 - damping) * weights,
-        damping * state.gaps + (1.0 - damping) * gaps,
+        damping * state.variances + (1.0 - damping) * variances,
         push,
     )
 
@@ -129,10 +128,10 @@ def _respond(
         bend, misfit = np.zeros((2, 2)), 0.0
         for same, rows in tables:
             keys, values = fields[0][rows], fields[1][rows] + offset
-            labels = model.respond(keys, values, data.labels[same], variance)
-            push[0][rows], push[1][rows] = labels.key, labels.value
-            bend += labels.bend
-            misfit += labels.misfit
+            response = model.respond(keys, values, data.labels[same], variance)
+            push[0][rows], push[1][rows] = response.key, response.value
+            bend += response.bend
+            misfit += response.misfit
         if not last:
             offset = variance * float(push[1].sum()) / data.samples  # the mean residual
     if precision == "divergence":
@@ -140,6 +139,6 @@ def _respond(
     else:
         sums = (push**2).sum(axis=1)
     if precision == "ratio":
-        sums[1] *= np.divide(data.samples, misfit)  # 0 with one sequence: ends as diverged
-    # the divergence of a small sample may be negative; what it estimates is not
+        sums[1] *= np.divide(data.samples, misfit)  # misfit is 0 with one sequence: diverges
+    # the divergence of a small sample may be negative, but V̂ is not
     return push, np.maximum(sums, 0.0) / data.dim

@@ -1,13 +1,13 @@
-r"""What a label says about the scores of its tokens: the output functions of message passing.
+r"""The output functions of message passing: what a label says about the scores of its tokens.
 
 Scores are known as ``χ ~ N(ω_χ, V_k)``, ``z ~ N(ω_z, V_v)``. A label then has the likelihood
 
     Z = Σ_ε w_ε(ω_χ) N(y; ω_zε, s²),      s² = V_v + Δ²,
 
 with ``w_ε = E r(χ_ε)`` (tilted tasks; ``e^{√ν ω_ε}`` up to a constant in spiked-SLR) or
-``w_ε = E[w(χ_ε)/Σw(χ)]`` (selection tasks). ``g = ∂_ω log Z`` moves the estimates, ``−div g`` tells
-how sharply. Tables are of shape ``(sequences, L)``: one length at a time. This module must not know
-about tokens or iterations.
+``w_ε = E[w(χ_ε)/Σw(χ)]`` (selection tasks). ``g = ∂_ω log Z`` moves the estimates, ``−div g`` adds
+to their precision. Tables have shape ``(sequences, L)``: one length at a time. This module must not
+know about tokens or iterations.
 """
 
 # notation: docs/notation.md, "Finite samples"
@@ -24,20 +24,19 @@ import numpy as np
 
 from slrlab._types import FloatArray
 from slrlab.model.tasks import MaxSLR, SelectionTask, SpikedSLR, Task, TiltedTask, lookup
-from slrlab.numerics.race import Race
+from slrlab.numerics.race import TINY, AnyRace, Race
 from slrlab.numerics.smoothed import smoothed
-from slrlab.numerics.weighted_race import AnyRace, WeightedRace
+from slrlab.numerics.weighted_race import WeightedRace
 
 _CHUNK = 1 << 20  # entries of one (sequence, token, node) block of the race
 _NUDGE = 0.02  # relative change of V_k in the difference quotient of the heat equation
 _KNOT = 0.05  # step of the splines of log R, in units of its smoothness
 _CENTRED = 1e-9  # mean of the relevant score that counts as zero
-_ROUGH = 1e-300
 
 
 @dataclass(frozen=True)
 class Response:
-    """What the labels say, one row a sequence.
+    """Output functions, one row for each sequence.
 
     Attributes
     ----------
@@ -47,8 +46,8 @@ class Response:
         ``−Σ_ℓ ∂g_ℓ/∂ω_ℓ``, summed over all sequences: a symmetric matrix ``(2, 2)`` of keys and
         values.
     misfit
-        ``Σ_ℓ P_ℓ r_ℓ²`` summed over all sequences, ``r = (y − ω_z)/s``: one a sequence on
-        average, if ``s`` is right.
+        ``Σ_ℓ P_ℓ r_ℓ²`` summed over all sequences, ``r = (y − ω_z)/s``; the mean over sequences is
+        1 if ``s`` is right.
     """
 
     key: FloatArray
@@ -58,7 +57,7 @@ class Response:
 
 
 @dataclass(frozen=True)
-class Weights:
+class LocationWeights:
     """``w_ε`` at given fields: logarithm, its gradient, and the Laplacian ``Δw_ε/w_ε``.
 
     The gradient is a matrix for each sequence; one with fewer axes is the diagonal of that matrix.
@@ -84,28 +83,27 @@ class Weights:
 
 @dataclass(frozen=True, kw_only=True)
 class LocationModel(ABC):
-    """The weights ``w_ε(ω_χ)`` of one task at the variance ``gap = V_k`` of the key scores.
+    """The weights ``w_ε(ω_χ)`` of one task at the variance ``V_k`` of the key scores.
 
     Attributes
     ----------
-    gap
+    key_variance
         ``V_k``.
     tilt
-        What a sequence adds to the precision of the keys beyond ``−div g_χ``: ``E χ*_ε² − 1`` in a
-        tilted task. There the likelihood of the tokens is ``r(χ_ε)`` divided by its mean over
-        ``χ ~ N(0, |k|²/D)``. That mean is 1 at the teacher, but as a function of ``k`` it is a
-        precision: ``ν`` in spiked-SLR, where that of the keys would else be ``−ν(1 − ΣP²)``, which
-        is negative.
+        Contribution of a sequence to the precision of the keys beyond ``−div g_χ``: ``E χ*_ε² − 1``
+        in a tilted task. There the likelihood of the tokens is ``r(χ_ε)`` divided by its mean over
+        ``χ ~ N(0, |k|²/D)``, which is 1 at the teacher but varies with ``k``. In spiked-SLR it adds
+        ``ν``; without it the precision would be ``−ν(1 − ΣP²)``, which is negative.
     shifted
         Whether the relevant tokens have a mean.
     """
 
-    gap: float
+    key_variance: float
     tilt: float = 0.0
     shifted: bool = False
 
     @abstractmethod
-    def weights(self, fields: FloatArray) -> Weights:
+    def weights(self, fields: FloatArray) -> LocationWeights:
         """Return ``w`` at fields ``ω_χ``."""
 
     def posterior(self, fields: FloatArray) -> FloatArray:
@@ -114,19 +112,18 @@ class LocationModel(ABC):
         weights = np.exp(logs - logs.max(axis=1, keepdims=True))
         return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
-    def blocks(self, fields: FloatArray) -> list[FloatArray]:
-        """Cut a table into pieces small enough for `weights`."""
-        return [fields]
+    def blocks(self, fields: FloatArray) -> list[slice]:
+        """Return slices of a table that are small enough for `weights`."""
+        return [slice(None)]
 
     def respond(
         self, keys: FloatArray, values: FloatArray, labels: FloatArray, variance: float
     ) -> Response:
         """Return the output functions at fields ``ω_χ, ω_z`` and ``s² = variance > 0``."""
-        parts, at = [], 0
-        for rows in self.blocks(keys):
-            here = slice(at, at + len(rows))
-            parts.append(_respond(self.weights(rows), values[here], labels[here], variance))
-            at += len(rows)
+        parts = [
+            _respond(self.weights(keys[rows]), values[rows], labels[rows], variance)
+            for rows in self.blocks(keys)
+        ]
         if len(parts) == 1:
             return parts[0]
         key, value = (
@@ -142,12 +139,8 @@ class ExponentialModel(LocationModel):
 
     scale: float
 
-    def weights(self, fields: FloatArray) -> Weights:
-        return Weights(self.scale * fields, self.scale, self.scale**2)
-
-    def posterior(self, fields: FloatArray) -> FloatArray:
-        weights = np.exp(self.scale * (fields - fields.max(axis=1, keepdims=True)))
-        return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+    def weights(self, fields: FloatArray) -> LocationWeights:
+        return LocationWeights(self.scale * fields, self.scale, self.scale**2)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,20 +149,20 @@ class TiltedModel(LocationModel):
 
     task: TiltedTask
 
-    def weights(self, fields: FloatArray) -> Weights:
+    def weights(self, fields: FloatArray) -> LocationWeights:
         from scipy.interpolate import CubicSpline
 
-        step = _KNOT * max(math.sqrt(self.gap), 1.0 / self.task.steepness)
+        step = _KNOT * max(math.sqrt(self.key_variance), 1.0 / self.task.steepness)
         knots = np.arange(fields.min() - step, fields.max() + 3.0 * step, step)
         ratio = smoothed(
             self.task.log_ratio,
             knots,
-            self.gap,
+            self.key_variance,
             interval=self.task.relevant_interval,
             steepness=self.task.steepness,
         )
         columns = np.stack([ratio.log, ratio.slope, ratio.curvature], axis=1)
-        return Weights(*np.moveaxis(CubicSpline(knots, columns)(fields), -1, 0))
+        return LocationWeights(*np.moveaxis(CubicSpline(knots, columns)(fields), -1, 0))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,60 +172,63 @@ class RaceModel(LocationModel):
     Attributes
     ----------
     race, beside
-        The race at ``V_k``, and those at ``V_k`` changed by a factor ``1 ± _NUDGE``, which give the
-        Laplacian through the heat equation ``∂_V w = ½Δw``; empty if it is not needed.
+        The race at ``V_k``, and those at ``V_k (1 ± _NUDGE)``, which give the Laplacian through the
+        heat equation ``∂_V w = ½Δw``; empty if it is not needed.
     """
 
     race: AnyRace
     beside: tuple[AnyRace, ...] = ()
 
-    def weights(self, fields: FloatArray) -> Weights:
+    def weights(self, fields: FloatArray) -> LocationWeights:
         if fields.shape[1] == 1:
-            return Weights(0.0 * fields, 0.0, 0.0)
+            return LocationWeights(0.0 * fields, 0.0, 0.0)
         pi, slope = self.race.log_derivatives(fields)
         laplacian: FloatArray | float = 0.0
         if self.beside:
             low, high = (race.posterior(fields) for race in self.beside)
-            laplacian = (high - low) / (_NUDGE * self.gap * np.maximum(pi, _ROUGH))
-        return Weights(np.log(np.maximum(pi, _ROUGH)), slope, laplacian)
+            laplacian = (high - low) / (_NUDGE * self.key_variance * np.maximum(pi, TINY))
+        return LocationWeights(np.log(np.maximum(pi, TINY)), slope, laplacian)
 
     def posterior(self, fields: FloatArray) -> FloatArray:
-        return np.concatenate([self.race.posterior(part) for part in self.blocks(fields)])
+        return np.concatenate([self.race.posterior(fields[rows]) for rows in self.blocks(fields)])
 
-    def blocks(self, fields: FloatArray) -> list[FloatArray]:
+    def blocks(self, fields: FloatArray) -> list[slice]:
         rows = max(1, _CHUNK // (fields.shape[1] * self.race.nodes))
-        return [fields[at : at + rows] for at in range(0, len(fields), rows)]
+        return [slice(at, at + rows) for at in range(0, len(fields), rows)]
 
     @classmethod
-    def build(cls, race: Callable[[float], AnyRace], gap: float, divergence: bool) -> RaceModel:
+    def build(
+        cls, race: Callable[[float], AnyRace], variance: float, divergence: bool
+    ) -> RaceModel:
         """Return the model of a race given as a function of ``V_k``."""
         steps = (-_NUDGE, _NUDGE) if divergence else ()
-        return cls(
-            gap=gap, race=race(gap), beside=tuple(race(gap * (1.0 + step)) for step in steps)
-        )
+        beside = tuple(race(variance * (1.0 + step)) for step in steps)
+        return cls(key_variance=variance, race=race(variance), beside=beside)
 
 
-def _spiked(task: SpikedSLR, gap: float, divergence: bool) -> LocationModel:
+def _spiked(task: SpikedSLR, variance: float, divergence: bool) -> LocationModel:
     scale = math.sqrt(task.signal)
-    return ExponentialModel(gap=gap, tilt=scale**2, shifted=scale > 0.0, scale=scale)
+    return ExponentialModel(key_variance=variance, tilt=scale**2, shifted=scale > 0.0, scale=scale)
 
 
-def _max(task: MaxSLR, gap: float, divergence: bool) -> LocationModel:
+def _max(task: MaxSLR, variance: float, divergence: bool) -> LocationModel:
     if task.signal == 0.0 or task.length.longest == 1:
-        return ExponentialModel(gap=gap, scale=0.0)
-    return RaceModel.build(partial(Race.build, task.signal), gap, divergence)
+        return ExponentialModel(key_variance=variance, scale=0.0)
+    return RaceModel.build(partial(Race.build, task.signal), variance, divergence)
 
 
-def _tilted(task: TiltedTask, gap: float, divergence: bool) -> LocationModel:
+def _tilted(task: TiltedTask, variance: float, divergence: bool) -> LocationModel:
     mean, square = task.relevant_moments()
-    return TiltedModel(gap=gap, tilt=square - 1.0, shifted=abs(mean) > _CENTRED, task=task)
+    return TiltedModel(
+        key_variance=variance, tilt=square - 1.0, shifted=abs(mean) > _CENTRED, task=task
+    )
 
 
-def _selected(task: SelectionTask, gap: float, divergence: bool) -> LocationModel:
+def _selected(task: SelectionTask, variance: float, divergence: bool) -> LocationModel:
     if task.hard:
-        return RaceModel.build(partial(Race.build, math.inf), gap, divergence)
+        return RaceModel.build(partial(Race.build, math.inf), variance, divergence)
     race = partial(WeightedRace.build, task.log_weight, task.steepness)
-    return RaceModel.build(race, gap, divergence)
+    return RaceModel.build(race, variance, divergence)
 
 
 MODELS: dict[type, Callable[[Any, float, bool], LocationModel]] = {
@@ -244,18 +240,20 @@ MODELS: dict[type, Callable[[Any, float, bool], LocationModel]] = {
 """How the weights of each task are computed; a task that is not listed has those of its family."""
 
 
-def location_model(task: Task, gap: float, *, divergence: bool = False) -> LocationModel:
-    """Return the weights of a task at variance ``gap``, with or without their Laplacian.
+def location_model(task: Task, variance: float, *, divergence: bool = False) -> LocationModel:
+    """Return the weights of a task at ``V_k = variance``, with or without their Laplacian.
 
     Raises
     ------
     TypeError
         If the task belongs to neither family.
     """
-    return lookup(task, MODELS)(task, gap, divergence)
+    return lookup(task, MODELS)(task, variance, divergence)
 
 
-def _respond(weights: Weights, values: FloatArray, labels: FloatArray, variance: float) -> Response:
+def _respond(
+    weights: LocationWeights, values: FloatArray, labels: FloatArray, variance: float
+) -> Response:
     """Return ``g`` and ``−div g`` from the weights of the locations."""
     s = math.sqrt(variance)
     r = (labels[:, None] - values) / s

@@ -1,22 +1,22 @@
 r"""Simulated training at given ``α = N/D``: draw data, train, test, for several seeds.
 
-The counterpart of the finite-sample theory on real matrices. It shares nothing with it but the
-model.
+It shares nothing with the finite-sample theory but the model.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from slrlab import _checks
 from slrlab._plot import axes_of, mark_of
 from slrlab._result import Estimate, Result, Status, plain
-from slrlab._types import Report
+from slrlab._types import Axes, Report
+from slrlab.model.activation_code import activation_code
 from slrlab.model.activations import Activation, make_activation
 from slrlab.model.order_parameters import FullOrderParameters
 from slrlab.model.setting import Setting
@@ -29,10 +29,7 @@ from slrlab.simulation.data.dataset import (
     token_bytes,
 )
 from slrlab.simulation.training.objective import Weights, predict
-from slrlab.simulation.training.optimiser import Trained, check_training, train
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from slrlab.simulation.training.optimiser import Trained, Watch, check_training, train
 
 STARTS = ("informed", "random")
 SMALL = 0.1  # standard deviation of the entries of a random start
@@ -40,7 +37,7 @@ SMALL = 0.1  # standard deviation of the entries of a random start
 
 @dataclass(frozen=True)
 class ErmRun:
-    """One training of a simulation: where it ended and how."""
+    """One training of a simulation."""
 
     seed: int
     status: Status
@@ -68,8 +65,8 @@ class ErmSimulation(Result):
     Attributes
     ----------
     test_risk, test_risk_error
-        Risk measured on fresh data and its standard error: from the scatter over seeds, and from
-        the test sample where there is one seed alone.
+        Risk measured on fresh data and its standard error: over seeds, or with one seed over the
+        test sample.
     train_mse, objective
         Mean squared residual on the training data, and ``F/D``.
     m_k, m_v, q_k, q_v
@@ -119,9 +116,9 @@ class ErmSimulation(Result):
         """Return a number with its standard error over seeds.
 
         >>> from slrlab import SpikedSLR, simulate_erm
-        >>> found = simulate_erm(SpikedSLR(2.0, 2), "linear", alpha=2.0, dim=60, ridge_k=1.0,
+        >>> result = simulate_erm(SpikedSLR(2.0, 2), "linear", alpha=2.0, dim=60, ridge_k=1.0,
         ...     ridge_v=1.0, seeds=3)
-        >>> found.estimate("m_v").error == found.errors["m_v"]
+        >>> result.estimate("m_v").error == result.errors["m_v"]
         True
         """
         return Estimate(getattr(self, name), self.errors.get(name, math.nan), self.seeds - 1.0)
@@ -190,7 +187,7 @@ def simulate_erm(
     tolerance
         Training stops at ``|∇F| <= tolerance·|y|``; default 3e-4 for float32, 1e-6 for float64.
     max_steps
-        Quasi-Newton steps at most.
+        Largest number of quasi-Newton steps.
     strict
         Raise `slrlab.ComputationError` if a training did not converge.
     report
@@ -205,8 +202,8 @@ def simulate_erm(
     --------
     >>> from slrlab import SpikedSLR, simulate_erm
     >>> task = SpikedSLR(signal=2.0, length=3)
-    >>> found = simulate_erm(task, "softmax", alpha=8.0, dim=200, ridge_k=0.4, ridge_v=0.8)
-    >>> print(f"{found.test_risk:.1f}", found.status)
+    >>> result = simulate_erm(task, "softmax", alpha=8.0, dim=200, ridge_k=0.4, ridge_v=0.8)
+    >>> print(f"{result.test_risk:.1f}", result.status)
     0.5 sampled
     """
     if not isinstance(task, Task):
@@ -221,7 +218,6 @@ def simulate_erm(
     runs = []
     for number in range(seeds):
         own = seed + number
-        show = _follow(report, number, seeds)
         if report is not None:
             report(number, seeds, f"training {number + 1} of {seeds}: drawing data")
         data = draw_dataset(task, dim=dim, samples=count, seed=own, teacher=teacher, dtype=dtype)
@@ -234,14 +230,14 @@ def simulate_erm(
             start=start_weights(start, data.teacher, chosen, own),
             tolerance=tolerance,
             max_steps=max_steps,
-            watch=show,
+            watch=_watch(report, number, seeds),
         )
         drawn = data.teacher
-        del data  # the tokens of the next seed take their place
+        del data  # frees the memory for the tokens of the next seed
         risk = fresh_risk(task, chosen, trained.weights, drawn, samples=tests, seed=own)
-        runs.append(_run(own, trained, drawn, risk, dim))
+        runs.append(_run(trained, drawn, risk, own))
     setting = Setting(task, chosen, count / dim, float(ridge_k), float(ridge_v))
-    result = _average(runs, setting, dim, count, start)
+    result = _average(runs, setting=setting, dim=dim, samples=count, start=start)
     return result.require() if strict else result
 
 
@@ -251,17 +247,25 @@ def samples_of(alpha: float, dim: int) -> int:
 
 
 def training_bytes(task: Task, dim: int, alpha: float, dtype: str = "float32") -> int:
-    """Return the memory that a training takes: its tokens, and some on top while they are drawn."""
+    """Return the memory that a training needs: its tokens, and 30 % more to draw them."""
     return int(1.3 * token_bytes(task, dim, samples_of(alpha, dim), dtype))
 
 
 def trainable(activation: Activation | str) -> Activation:
-    """Return the activation with a bias that training can use: softmax has none to learn."""
-    return make_activation(activation).without_idle_bias()
+    """Return the activation with a bias that training can use: softmax has none to learn.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the activation has no gradient to train it with.
+    """
+    chosen = make_activation(activation).without_idle_bias()
+    activation_code(chosen)
+    return chosen
 
 
 def start_weights(start: str, teacher: Teacher, activation: Activation, seed: int) -> Weights:
-    """Return where training begins: at the teachers, or at small random vectors."""
+    """Return the start of a training: the teachers, or small random vectors."""
     bias = activation.bias or 0.0
     if start == "informed":
         return Weights(teacher.keys, teacher.values, bias)
@@ -288,9 +292,8 @@ def fresh_risk(
     return Estimate.of(np.concatenate(losses))
 
 
-def _follow(
-    report: Report | None, done: int, total: int
-) -> Callable[[int, float, float], None] | None:
+def _watch(report: Report | None, done: int, total: int) -> Watch | None:
+    """Return a function that reports the steps of one training."""
     if report is None:
         return None
 
@@ -301,51 +304,34 @@ def _follow(
     return watch
 
 
-def _run(seed: int, trained: Trained, teacher: Teacher, risk: Estimate, dim: int) -> ErmRun:
+def _run(trained: Trained, teacher: Teacher, risk: Estimate, seed: int) -> ErmRun:
+    kept = ("status", "train_mse", "gradient_norm", "iterations", "passes", "seconds")
     return ErmRun(
         seed=seed,
-        status=trained.status,
         test_risk=risk.value,
         test_risk_error=risk.error,
-        train_mse=trained.train_mse,
-        objective=trained.objective / dim,
+        objective=trained.objective / teacher.dim,
         bias=trained.weights.bias,
         overlaps=trained.weights.overlaps(teacher),
-        gradient_norm=trained.gradient_norm,
-        iterations=trained.iterations,
-        passes=trained.passes,
-        seconds=trained.seconds,
+        **{name: getattr(trained, name) for name in kept},
     )
 
 
-def _status(runs: Sequence[ErmRun]) -> Status:
-    found = {run.status for run in runs}
-    if Status.DIVERGED in found:
-        return Status.DIVERGED
-    return Status.SAMPLED if found == {Status.CONVERGED} else Status.NOT_CONVERGED
-
-
-def _average(
-    runs: Sequence[ErmRun], setting: Setting, dim: int, samples: int, start: str
-) -> ErmSimulation:
+def _average(runs: Sequence[ErmRun], **given: Any) -> ErmSimulation:
     names = {"m_k": "m_kk", "m_v": "m_vv", "q_k": "q_kk", "q_v": "q_vv"}
     names |= {name: name for name in ("m_kv", "m_vk", "q_kv")}
-    columns = {name: [getattr(run.overlaps, key) for run in runs] for name, key in names.items()}
-    for name in ("test_risk", "train_mse", "objective", "bias"):
-        columns[name] = [getattr(run, name) for run in runs]
-    means = {name: Estimate.of(values) for name, values in columns.items()}
+    names |= {name: name for name in ("test_risk", "train_mse", "objective", "bias")}
+    rows = [vars(run) | vars(run.overlaps) for run in runs]
+    means = {name: Estimate.of([row[key] for row in rows]) for name, key in names.items()}
     errors = {name: mean.error for name, mean in means.items()} if len(runs) > 1 else {}
+    worst = Status.worst(run.status for run in runs)
     return ErmSimulation(
-        status=_status(runs),
-        **{name: mean.value for name, mean in means.items()},
+        status=Status.SAMPLED if worst is Status.CONVERGED else worst,
         test_risk_error=errors.get("test_risk", runs[0].test_risk_error),
         errors=errors,
         iterations=float(np.mean([run.iterations for run in runs])),
         seconds=float(np.mean([run.seconds for run in runs])),
-        dim=dim,
-        samples=samples,
         seeds=len(runs),
-        start=start,
-        setting=setting,
         runs=tuple(runs),
+        **given | {name: mean.value for name, mean in means.items()},
     )

@@ -1,15 +1,17 @@
 r"""Compiled passes over a matrix of tokens: loss and gradient of attention, near memory speed.
 
 A sequence is ``L`` consecutive rows of ``tokens``. While its rows are in cache the kernel computes
-scores ``χ = Xk`` and ``z = Xv``, the residual ``ρ = y − σ(χ)ᵀz``, and adds the two rank-one terms
+scores ``χ = Xk`` and ``z = Xv``, the residual ``ρ = y − σ(χ)ᵀz``, and adds the terms
 
-    ∂/∂k += Σ_ℓ a_ℓ x_ℓ,  a = −wρ ψ (z − πᵀz),      ∂/∂v += Σ_ℓ b_ℓ x_ℓ,  b = −wρ σ
+    ∂/∂k += Σ_ℓ a_ℓ x_ℓ,  a = −wρ Jᵀz,      ∂/∂v += Σ_ℓ b_ℓ x_ℓ,  b = −wρ σ
 
-with ``w`` the weight of the sequence in the loss ``½Σwρ²``, so one gradient reads the tokens once.
-Rows are taken three at a time: the vectors are then loaded a third as often, which is what
-separates 1.2 from 1.7 times a plain read of memory. Sums over sequences run in the precision of the
-tokens for `_FLUSH` sequences, then in float64; the work is cut into a number of chunks that does
-not depend on the number of threads, so neither do the results.
+with ``J`` the Jacobian of the weights and ``w`` the weight of the sequence in the loss ``½Σwρ²``,
+so one gradient reads the tokens once. Row ``L`` of ``scales``, if it has any, is what an activation
+that sees the length does to the scores, the bias and the weights of sequences of that length.
+Rows are processed three at a time: the vectors are then loaded a third as often, which takes 1.2
+instead of 1.7 times a plain read of memory. Sums over `_FLUSH` sequences have the precision of the
+tokens, the sum of these float64. The number of chunks does not depend on the number of threads, so
+neither do the results.
 `slrlab.simulation.training.gradient_reference` is the NumPy reference. This module must not
 know about tasks, teachers or the factor ``1/√D``, which is part of the vectors it is given.
 """
@@ -20,18 +22,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, prange
 
-from slrlab.model.weights_kernel import (
-    PI,
-    PSI,
-    SAFE_MATH,
-    SIGMA,
-    TRIAL,
-    WEIGHT_ROWS,
-    fill_weights,
-)
+from slrlab.model.weights_kernel import ALL_ROWS, FORCE, SAFE_MATH, SIGMA, TRIAL, VALUE, residual
 
-_VALUE = WEIGHT_ROWS  # row of the scratch space that holds z
-SCRATCH_ROWS = WEIGHT_ROWS + 1
 _FLUSH = 64
 _compiled = njit(cache=True, nogil=True, error_model="numpy", fastmath=SAFE_MATH)
 _parallel = njit(cache=True, parallel=True, error_model="numpy", fastmath=SAFE_MATH)
@@ -74,33 +66,29 @@ def _dot_three(x, y, w, k, v):
 
 
 @_compiled
-def _scores(tokens, first, last, k, v, out, row):
-    """Fill ``out[row, i]`` with ``χ`` and ``out[_VALUE, i]`` with ``z`` of rows first to last."""
-    at = first
-    while at < last:
-        left = last - at
-        i = at - first
-        if left >= 3:
-            found = _dot_three(tokens[at], tokens[at + 1], tokens[at + 2], k, v)
-            out[row, i], out[_VALUE, i] = found[0], found[1]
-            out[row, i + 1], out[_VALUE, i + 1] = found[2], found[3]
-            out[row, i + 2], out[_VALUE, i + 2] = found[4], found[5]
-            at += 3
-        elif left == 2:
-            pair = _dot_two(tokens[at], tokens[at + 1], k, v)
-            out[row, i], out[_VALUE, i] = pair[0], pair[1]
-            out[row, i + 1], out[_VALUE, i + 1] = pair[2], pair[3]
-            at += 2
-        else:
-            out[row, i], out[_VALUE, i] = _dot_one(tokens[at], k, v)
-            at += 1
+def _scores(tokens, first, last, k, v, out, row, column):
+    """Fill rows TRIAL and ``row`` of ``out``, from a column on, with ``χ`` and ``z`` of tokens."""
+    rest, shift = last - (last - first) % 3, column - first
+    for at in range(first, rest, 3):
+        i = at + shift
+        dots = _dot_three(tokens[at], tokens[at + 1], tokens[at + 2], k, v)
+        out[TRIAL, i], out[row, i] = dots[0], dots[1]
+        out[TRIAL, i + 1], out[row, i + 1] = dots[2], dots[3]
+        out[TRIAL, i + 2], out[row, i + 2] = dots[4], dots[5]
+    i = rest + shift
+    if last - rest == 2:
+        pair = _dot_two(tokens[rest], tokens[rest + 1], k, v)
+        out[TRIAL, i], out[row, i] = pair[0], pair[1]
+        out[TRIAL, i + 1], out[row, i + 1] = pair[2], pair[3]
+    elif last - rest == 1:
+        out[TRIAL, i], out[row, i] = _dot_one(tokens[rest], k, v)
 
 
 @_compiled
-def _add_one(x, a, b, grad_k, grad_v):
+def _add_one(x, a_x, b_x, grad_k, grad_v):
     for d in range(x.size):
-        grad_k[d] += a * x[d]
-        grad_v[d] += b * x[d]
+        grad_k[d] += a_x * x[d]
+        grad_v[d] += b_x * x[d]
 
 
 @_compiled
@@ -119,65 +107,62 @@ def _add_three(x, y, w, a_x, b_x, a_y, b_y, a_w, b_w, grad_k, grad_v):
 
 @_compiled
 def _add_rows(tokens, first, last, a, b, grad_k, grad_v):
-    """Add ``Σ a_i x_i`` and ``Σ b_i x_i`` over rows first to last."""
-    at = first
-    while at < last:
-        left = last - at
+    """Add ``Σ a_i x_i`` and ``Σ b_i x_i`` over tokens first to last."""
+    rest = last - (last - first) % 3
+    for at in range(first, rest, 3):
         i = at - first
-        if left >= 3:
-            x, y, w = tokens[at], tokens[at + 1], tokens[at + 2]
-            c = (a[i], b[i], a[i + 1], b[i + 1], a[i + 2], b[i + 2])
-            _add_three(x, y, w, c[0], c[1], c[2], c[3], c[4], c[5], grad_k, grad_v)
-            at += 3
-        elif left == 2:
-            x, y = tokens[at], tokens[at + 1]
-            _add_two(x, y, a[i], b[i], a[i + 1], b[i + 1], grad_k, grad_v)
-            at += 2
-        else:
-            _add_one(tokens[at], a[i], b[i], grad_k, grad_v)
-            at += 1
+        x, y, w = tokens[at], tokens[at + 1], tokens[at + 2]
+        _add_three(x, y, w, a[i], b[i], a[i + 1], b[i + 1], a[i + 2], b[i + 2], grad_k, grad_v)
+    i = rest - first
+    if last - rest == 2:
+        x, y = tokens[rest], tokens[rest + 1]
+        _add_two(x, y, a[i], b[i], a[i + 1], b[i + 1], grad_k, grad_v)
+    elif last - rest == 1:
+        _add_one(tokens[rest], a[i], b[i], grad_k, grad_v)
 
 
 @_compiled
-def _pull(work, count, label, weight, a, b, activation, table):
-    """Turn scores into the coefficients ``a, b`` of the rows; return ``ρ`` and ``Σ a``."""
-    used = work[:, :count]
-    fill_weights(used, activation, table)
-    answer, mean = 0.0, 0.0
+def _coefficients(work, bias, label, weight, a, b, activation, table, scales):
+    """Turn scores into the coefficients ``a, b`` of the tokens; return ``ρ`` and the bias's."""
+    count = work.shape[1]
+    score, shift, factor = 1.0, 0.0, 1.0
+    if scales.size:
+        score, shift, factor = scales[count, 0], scales[count, 1], scales[count, 2]
     for i in range(count):
-        answer += used[SIGMA, i] * used[_VALUE, i]
-        mean += used[PI, i] * used[_VALUE, i]
-    rho = label - answer
+        work[TRIAL, i] = score * work[TRIAL, i] + (bias + shift)
+        work[VALUE, i] *= factor
+    rho = residual(work, label, activation, table)
     weighted = weight * rho
     total = 0.0
     for i in range(count):
-        force = -weighted * used[PSI, i] * (used[_VALUE, i] - mean)
+        force = -weighted * work[FORCE, i]
         total += force
-        a[i] = force
-        b[i] = -weighted * used[SIGMA, i]
+        a[i] = score * force
+        b[i] = -weighted * factor * work[SIGMA, i]
     return rho, total
 
 
 @_compiled
-def _chunk(tokens, offsets, labels, weights, low, high, k, v, bias, activation, table, out):
+def _chunk(tokens, offsets, labels, weights, low, high, k, v, bias, activation, table, scales, out):
     """Add the gradient of sequences low to high to ``out``; return loss, ``Σ a`` and ``Σwρ``."""
     longest = 1
     for i in range(low, high):
         longest = max(longest, offsets[i + 1] - offsets[i])
-    work = np.empty((SCRATCH_ROWS, longest))
+    work = np.empty((ALL_ROWS, longest))
     a, b = np.empty(longest, tokens.dtype), np.empty(longest, tokens.dtype)
     grad_k, grad_v = np.zeros(k.size, tokens.dtype), np.zeros(k.size, tokens.dtype)
-    loss, total, left = 0.0, 0.0, 0.0
+    loss, total, residual_sum = 0.0, 0.0, 0.0
     for i in range(low, high):
         weight = weights[i] if weights.size else 1.0
         first, last = offsets[i], offsets[i + 1]
-        _scores(tokens, first, last, k, v, work, TRIAL)
-        for j in range(last - first):
-            work[TRIAL, j] += bias
-        rho, push = _pull(work, last - first, labels[i], weight, a, b, activation, table)
+        _scores(tokens, first, last, k, v, work, VALUE, 0)
+        used = work[:, : last - first]
+        rho, grad_bias = _coefficients(
+            used, bias, labels[i], weight, a, b, activation, table, scales
+        )
         loss += 0.5 * weight * rho * rho
-        total += push
-        left += weight * rho
+        total += grad_bias
+        residual_sum += weight * rho
         _add_rows(tokens, first, last, a, b, grad_k, grad_v)
         if (i - low) % _FLUSH == _FLUSH - 1 or i == high - 1:
             for d in range(k.size):
@@ -185,70 +170,57 @@ def _chunk(tokens, offsets, labels, weights, low, high, k, v, bias, activation, 
                 out[1, d] += grad_v[d]
             grad_k[:] = 0.0
             grad_v[:] = 0.0
-    return loss, total, left
+    return loss, total, residual_sum
 
 
 @_parallel
-def _all_chunks(tokens, offsets, labels, weights, k, v, bias, activation, table, parts, sums):
+def _all_chunks(
+    tokens, offsets, labels, weights, k, v, bias, activation, table, scales, parts, sums
+):
     count, chunks = labels.size, parts.shape[0]
     for c in prange(chunks):
         low, high = c * count // chunks, (c + 1) * count // chunks
         sums[c, 0], sums[c, 1], sums[c, 2] = _chunk(
-            tokens, offsets, labels, weights, low, high, k, v, bias, activation, table, parts[c]
+            *(tokens, offsets, labels, weights, low, high, k, v),
+            *(bias, activation, table, scales, parts[c]),
         )
 
 
 @_compiled
-def weighted_loss_and_gradient(
-    tokens, offsets, labels, weights, k, v, bias, activation, table, chunks
+def loss_and_gradient(
+    tokens, offsets, labels, weights, k, v, bias, activation, table, scales, chunks
 ):
     """Return ``½Σwρ²``, its gradient in ``(k, v)`` and in the bias, and ``Σwρ``.
 
-    ``weights`` holds one number for each sequence, or none for weights of 1. An intercept that is
-    subtracted from the labels has the gradient ``−Σwρ``.
+    ``weights`` holds one number for each sequence, or is empty for weights of 1. An intercept that
+    is subtracted from the labels has the gradient ``−Σwρ``.
 
-    Not parallel itself: waking threads for a small batch, or for the sums at the end, costs more
-    than the work, and far more where other programs hold the cores.
+    This function is not parallel: starting threads for a small batch, or for the sums at the end,
+    costs more than the work, and far more if other programs use the cores.
     """
     parts, sums = np.zeros((chunks, 2, k.size)), np.zeros((chunks, 3))
     given = (tokens, offsets, labels, weights)
     if chunks == 1:
         sums[0, 0], sums[0, 1], sums[0, 2] = _chunk(
-            *given, 0, labels.size, k, v, bias, activation, table, parts[0]
+            *given, 0, labels.size, k, v, bias, activation, table, scales, parts[0]
         )
     else:
-        _all_chunks(*given, k, v, bias, activation, table, parts, sums)
-    gradient, loss, push, left = np.zeros((2, k.size)), 0.0, 0.0, 0.0
+        _all_chunks(*given, k, v, bias, activation, table, scales, parts, sums)
+    gradient, loss, grad_bias, residual_sum = np.zeros((2, k.size)), 0.0, 0.0, 0.0
     for c in range(chunks):
         gradient += parts[c]
         loss += sums[c, 0]
-        push += sums[c, 1]
-        left += sums[c, 2]
-    return loss, gradient, push, left
-
-
-@_compiled
-def loss_and_gradient(tokens, offsets, labels, k, v, bias, activation, table, chunks):
-    """Return ``½Σρ²``, its gradient in ``(k, v)`` as rows in float64, and in the bias."""
-    loss, gradient, push, _ = weighted_loss_and_gradient(
-        tokens, offsets, labels, np.empty(0), k, v, bias, activation, table, chunks
-    )
-    return loss, gradient, push
-
-
-@_compiled
-def _project_chunk(tokens, low, high, k, v, out):
-    work = np.empty((SCRATCH_ROWS, high - low))
-    _scores(tokens, low, high, k, v, work, TRIAL)
-    out[0, low:high] = work[TRIAL]
-    out[1, low:high] = work[_VALUE]
+        grad_bias += sums[c, 1]
+        residual_sum += sums[c, 2]
+    return loss, gradient, grad_bias, residual_sum
 
 
 @_parallel
 def _project_all(tokens, k, v, chunks, out):
     count = tokens.shape[0]
     for c in prange(chunks):
-        _project_chunk(tokens, c * count // chunks, (c + 1) * count // chunks, k, v, out)
+        low, high = c * count // chunks, (c + 1) * count // chunks
+        _scores(tokens, low, high, k, v, out, 1, low)
 
 
 @_compiled
@@ -256,7 +228,7 @@ def project(tokens, k, v, chunks):
     """Return the scores ``(Xk, Xv)`` as rows in float64."""
     out = np.empty((2, tokens.shape[0]))
     if chunks == 1:
-        _project_chunk(tokens, 0, tokens.shape[0], k, v, out)
+        _scores(tokens, 0, tokens.shape[0], k, v, out, 1, 0)
     else:
         _project_all(tokens, k, v, chunks, out)
     return out
@@ -298,30 +270,29 @@ def combine(tokens, a, b, chunks):
 
 
 @_compiled
-def descend(tokens, offsets, labels, order, k, v, bias, rate, shrink, activation, table):
+def descend(tokens, offsets, labels, order, k, v, bias, rate, shrink, activation, table, scales):
     """Take one step of stochastic descent per sequence in ``order``; return the sum of ``ρ²``.
 
     ``k, v`` change in place: ``k ← shrink_k·k − rate·∂½ρ²/∂k``. ``rate`` and ``shrink`` hold a
-    number for the keys, the values and the bias (which is not shrunk). Losses are those before
-    each step. Also returns the bias. ``k, v`` may be float64 beside float32 tokens: many steps are
-    small against the vectors, and a shrinkage close to 1 would be lost in float32.
+    number for the keys, the values and the bias (which is not shrunk). ``ρ`` is that before each
+    step. Also returns the bias. ``k, v`` may be float64 with float32 tokens: a single step is small
+    compared with the vectors, and float32 would round a shrinkage close to 1 away.
     """
     longest = 1
     for i in order:
         longest = max(longest, offsets[i + 1] - offsets[i])
-    work = np.empty((SCRATCH_ROWS, longest))
+    work = np.empty((ALL_ROWS, longest))
     a, b = np.empty(longest, tokens.dtype), np.empty(longest, tokens.dtype)
     rate_k, rate_v, rate_bias = rate
     keep_k, keep_v = k.dtype.type(shrink[0]), v.dtype.type(shrink[1])
     squares = 0.0
     for i in order:
         first, last = offsets[i], offsets[i + 1]
-        _scores(tokens, first, last, k, v, work, TRIAL)
-        for j in range(last - first):
-            work[TRIAL, j] += bias
-        rho, push = _pull(work, last - first, labels[i], 1.0, a, b, activation, table)
+        _scores(tokens, first, last, k, v, work, VALUE, 0)
+        used = work[:, : last - first]
+        rho, grad_bias = _coefficients(used, bias, labels[i], 1.0, a, b, activation, table, scales)
         squares += rho * rho
-        bias -= rate_bias * push
+        bias -= rate_bias * grad_bias
         for j in range(last - first):
             a[j] *= -rate_k
             b[j] *= -rate_v

@@ -1,4 +1,4 @@
-"""Loss and gradient of attention in plain NumPy: what the compiled kernel is tested against."""
+"""Loss and gradient of attention in NumPy: the reference of the compiled kernel."""
 
 from __future__ import annotations
 
@@ -8,26 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from slrlab._types import FloatArray
-from slrlab.model.weights_reference import ActivationNumbers, CodedWeights
+from slrlab.model.activation_code import ActivationNumbers
+from slrlab.model.weights_reference import CodedWeights
+from slrlab.simulation.data.dataset import tables_by_length
 
 
 def loss_and_gradient(
-    tokens: npt.NDArray[Any],
-    offsets: npt.NDArray[np.int64],
-    labels: FloatArray,
-    k: FloatArray,
-    v: FloatArray,
-    bias: float,
-    activation: ActivationNumbers,
-    table: FloatArray,
-    chunks: int = 1,
-) -> tuple[float, FloatArray, float]:
-    """Return ``½Σρ²``, its gradient in ``(k, v)`` as rows, and in the bias."""
-    given = (tokens, offsets, labels, np.ones(labels.size))
-    return weighted_loss_and_gradient(*given, k, v, bias, activation, table, chunks)[:3]
-
-
-def weighted_loss_and_gradient(
     tokens: npt.NDArray[Any],
     offsets: npt.NDArray[np.int64],
     labels: FloatArray,
@@ -37,27 +23,28 @@ def weighted_loss_and_gradient(
     bias: float,
     activation: ActivationNumbers,
     table: FloatArray,
-    chunks: int = 1,
+    scales: FloatArray,
+    chunks: int,
 ) -> tuple[float, FloatArray, float, float]:
     """Return ``½Σwρ²``, its gradient in ``(k, v)`` as rows and in the bias, and ``Σwρ``.
 
     Works in float64 with dense Jacobians, one length at a time; ``chunks`` is ignored.
     """
     attention = CodedWeights(activation, table)
-    lengths = np.diff(offsets)
-    loss, gradient, push, left = 0.0, np.zeros((2, k.size)), 0.0, 0.0
-    for length in np.unique(lengths):
-        same = lengths == length
-        rows = offsets[:-1][same, None] + np.arange(length)
+    weights = weights if weights.size else np.ones(labels.size)
+    loss, gradient, grad_bias, residual_sum = 0.0, np.zeros((2, k.size)), 0.0, 0.0
+    for same, rows in tables_by_length(offsets[:-1], np.diff(offsets)):
         x = tokens[rows].astype(float)
-        chi, z = x @ k.astype(float) + bias, x @ v.astype(float)
+        score, shift, factor = scales[rows.shape[1]] if scales.size else (1.0, 0.0, 1.0)
+        chi, z = score * (x @ k.astype(float)) + bias + shift, factor * (x @ v.astype(float))
         sigma, jacobian, _ = attention.derivatives(chi, np.zeros_like(chi))
         rho = labels[same] - np.einsum("nl,nl->n", sigma, z)
-        pull = weights[same] * rho
-        a = -pull[:, None] * np.einsum("njl,nj->nl", jacobian, z)
-        b = -pull[:, None] * sigma
-        loss += 0.5 * float(pull @ rho)
-        gradient += np.stack([np.einsum("nl,nld->d", a, x), np.einsum("nl,nld->d", b, x)])
-        push += float(a.sum())
-        left += float(pull.sum())
-    return loss, gradient, push, left
+        weighted = weights[same] * rho
+        a = -weighted[:, None] * np.einsum("njl,nj->nl", jacobian, z)
+        b = -weighted[:, None] * sigma
+        loss += 0.5 * float(weighted @ rho)
+        by_k, by_v = np.einsum("nl,nld->d", a, x), np.einsum("nl,nld->d", b, x)
+        gradient += np.stack([score * by_k, factor * by_v])
+        grad_bias += float(a.sum())
+        residual_sum += float(weighted.sum())
+    return loss, gradient, grad_bias, residual_sum

@@ -1,8 +1,7 @@
-"""The training objective on a dataset, its gradient, and predictions: the kernel in plain words.
+"""The training objective on a dataset, its gradient, and predictions.
 
-``F(k, v) = ½Σw(y − b − σ(Xk/√D)ᵀXv/√D)² + ½ r_k|k|² + ½ r_v|v|²``, the weights ``w`` of the
-samples 1 and the intercept ``b`` 0 unless asked for. This module must not know how ``F`` is
-minimised.
+``F(k, v) = ½Σw(y − b − σ(Xk/√D)ᵀXv/√D)² + ½ r_k|k|² + ½ r_v|v|²``; by default the weights ``w`` of
+the samples are 1 and the intercept ``b`` is 0. This module must not know how ``F`` is minimised.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from slrlab.model.activations import Activation
 from slrlab.model.order_parameters import FullOrderParameters
 from slrlab.simulation.data.dataset import Dataset, Teacher
 
-_SMALL = 1 << 21  # numbers below which one thread is faster than waking others
+_SMALL = 1 << 21  # numbers below which one thread is faster than several
 _CHUNK, _MOST_CHUNKS = 1 << 18, 32
 
 
@@ -45,7 +44,7 @@ class Weights:
 
 
 def chunks_of(data: Dataset) -> int:
-    """Return into how many chunks a pass is cut: a matter of size, not of threads."""
+    """Return the number of chunks of a pass; it depends on the size, not on the threads."""
     if data.tokens.size < _SMALL:
         return 1
     return min(_MOST_CHUNKS, data.samples, data.tokens.size // _CHUNK)
@@ -77,9 +76,9 @@ def token_weights(
 class Objective:
     """``F`` and its gradient as functions of one vector ``(k, v)``, or ``(k, v, bias, b)``.
 
-    The bias is learned exactly if that of the activation is free (None), the intercept ``b`` if
-    ``learns_intercept``. ``sample_weight`` may be empty, for weights of 1. ``passes`` counts how
-    often the tokens were read.
+    The bias is learned if that of the activation is free (None), the intercept ``b`` if
+    ``learns_intercept``. ``sample_weight`` is empty for weights of 1. ``passes`` counts the passes
+    over the tokens, ``loss`` is the last ``½Σwρ²``.
     """
 
     data: Dataset
@@ -91,11 +90,9 @@ class Objective:
     passes: int = 0
     loss: float = math.nan
     _code: ActivationCode = field(init=False)
-    _chunks: int = field(init=False)
 
     def __post_init__(self) -> None:
-        self._code = activation_code(self.activation)
-        self._chunks = chunks_of(self.data)
+        self._code = activation_code(self.activation, int(self.data.lengths.max()))
 
     @property
     def learns_bias(self) -> bool:
@@ -110,33 +107,28 @@ class Objective:
         return Weights(theta[:dim].copy(), theta[dim : 2 * dim].copy(), bias, intercept)
 
     def __call__(self, theta: FloatArray) -> tuple[float, FloatArray]:
-        """Return ``F`` and its gradient; the last ``½Σwρ²`` is kept in ``loss``."""
-        from slrlab.simulation.training.gradient_kernel import weighted_loss_and_gradient
+        """Return ``F`` and its gradient."""
+        from slrlab.simulation.training.gradient_kernel import loss_and_gradient
 
         data, dim = self.data, self.data.dim
         root, kind = math.sqrt(dim), data.tokens.dtype
-        now = self.weights(theta)
-        k, v = (now.k / root).astype(kind), (now.v / root).astype(kind)
-        loss, rows, push, left = weighted_loss_and_gradient(
-            data.tokens,
-            data.offsets,
-            data.labels - now.intercept if self.learns_intercept else data.labels,
-            self.sample_weight,
-            k,
-            v,
-            now.bias,
-            self._code.numbers,
-            self._code.table,
-            self._chunks,
+        weights = self.weights(theta)
+        k, v = (weights.k / root).astype(kind), (weights.v / root).astype(kind)
+        labels = data.labels - weights.intercept if self.learns_intercept else data.labels
+        given = (data.tokens, data.offsets, labels, self.sample_weight)
+        code = (self._code.numbers, self._code.table, self._code.scales)
+        loss, rows, grad_bias, residual_sum = loss_and_gradient(
+            *given, k, v, weights.bias, *code, chunks_of(data)
         )
         self.passes += 1
         self.loss = float(loss)
         gradient = np.empty_like(theta)
-        gradient[:dim] = rows[0] / root + self.ridge_k * now.k
-        gradient[dim : 2 * dim] = rows[1] / root + self.ridge_v * now.v
+        gradient[:dim] = rows[0] / root + self.ridge_k * weights.k
+        gradient[dim : 2 * dim] = rows[1] / root + self.ridge_v * weights.v
         if self.learns_bias:
-            gradient[2 * dim] = push
+            gradient[2 * dim] = grad_bias
         if self.learns_intercept:
-            gradient[-1] = -left
-        penalty = self.ridge_k * float(now.k @ now.k) + self.ridge_v * float(now.v @ now.v)
+            gradient[-1] = -residual_sum
+        squares = float(weights.k @ weights.k), float(weights.v @ weights.v)
+        penalty = self.ridge_k * squares[0] + self.ridge_v * squares[1]
         return self.loss + 0.5 * penalty, gradient

@@ -1,7 +1,7 @@
 r"""Training attention on a dataset: quasi-Newton steps on keys and values together.
 
 L-BFGS on ``(k, v)`` jointly. Eliminating ``v`` (for given ``k`` it is a ridge regression) takes
-fewer steps but each then costs an inner solve; `benchmarks/training.py` measures that it loses.
+fewer steps, but each needs an inner solve; `benchmarks/training.py` measures that it is slower.
 This module must not know about tasks.
 """
 
@@ -25,10 +25,10 @@ from slrlab.simulation.training.objective import Objective, Weights
 Watch = Callable[[int, float, float], None]
 TOLERANCE = {"float32": 3e-4, "float64": 1e-6}  # rounding of the loss stops float32 near 1e-4
 _PAIRS = 20
-_POLISH = 5  # Newton steps at most after L-BFGS stalled; one or two are enough
+_POLISH = 5  # most Newton steps after L-BFGS stalled; one or two are enough
 _STALLED = 30.0  # gradient, in roots of the rounding unit, below which rounding explains a stall
-_RUNAWAY = 1e6  # |k|²/D or |v|²/D beyond which there is no minimum to find
-_AWAY = (2.0, 10.0, 100.0)  # how far a minimum at infinity is looked for
+_RUNAWAY = 1e6  # |k|²/D or |v|²/D above which training counts as diverged
+_AWAY = (2.0, 10.0, 100.0)  # factors on a vector that reveal a minimum at infinity
 
 
 @dataclass(frozen=True)
@@ -38,14 +38,14 @@ class Trained:
     Attributes
     ----------
     status
-        ``converged``: the gradient is as small as asked. ``not converged``: out of steps, or
+        ``converged``: the gradient is below the tolerance. ``not converged``: the steps ended, or
         rounding hides further progress. ``diverged``: there is no minimum at finite vectors.
     weights
         The trained vectors.
     objective, train_mse
         ``F`` and the mean of ``ρ²`` at the end.
     gradient_norm
-        ``|∇F|/|y|``, what the tolerance speaks of.
+        ``|∇F|/|y|``, which the tolerance bounds.
     iterations, passes
         Quasi-Newton steps, and how often the tokens were read.
     seconds
@@ -79,19 +79,17 @@ def train(
 
     Parameters
     ----------
-    data
-        Sequences and labels.
-    activation
-        Attention weights; a free bias is learned, without penalty.
+    data, activation
+        Sequences and labels, and the attention; a free bias is learned, without penalty.
     ridge_k, ridge_v
         Penalties ``>= 0``.
     start
-        Where to begin.
+        First vectors.
     tolerance
         Stop when ``|∇F| <= tolerance·|y|``; 3e-4 for float32 tokens, 1e-6 for float64. Where
-        rounding of the loss hides further progress, Newton steps on the gradient go on.
+        rounding of the loss hides further progress, Newton steps on the gradient follow.
     max_steps
-        Quasi-Newton steps at most.
+        Largest number of quasi-Newton steps.
     fit_intercept
         Whether ``b`` is learned too, without penalty; else it is 0.
     sample_weight
@@ -103,35 +101,33 @@ def train(
     from threadpoolctl import threadpool_limits
 
     began = time.perf_counter()
-    r_k, r_v, asked, steps = check_training(ridge_k, ridge_v, tolerance, max_steps)
-    goal = asked if asked is not None else TOLERANCE[data.tokens.dtype.name]
+    ridge_k, ridge_v, tolerance, max_steps = check_training(ridge_k, ridge_v, tolerance, max_steps)
+    goal = TOLERANCE[data.tokens.dtype.name] if tolerance is None else tolerance
     weights = np.empty(0) if sample_weight is None else sample_weight
-    objective = Objective(data, activation, r_k, r_v, bool(fit_intercept), weights)
+    objective = Objective(data, activation, ridge_k, ridge_v, bool(fit_intercept), weights)
     path = _Path(objective, goal, watch)
+    first = start.to_vector(
+        learn_bias=objective.learns_bias, learn_intercept=objective.learns_intercept
+    )
     # the short products of L-BFGS would leave BLAS threads spinning on the cores of the kernel
-    quiet = threadpool_limits(limits=1, user_api="blas")
-    # overflow: the path knows
-    with quiet, contextlib.suppress(FloatingPointError, StopIteration, _AtGoal):
+    one_thread = threadpool_limits(limits=1, user_api="blas")
+    with one_thread, contextlib.suppress(FloatingPointError, StopIteration, _AtGoal):
         minimize(
             path.evaluate,
-            path.scaled(
-                start.to_vector(
-                    learn_bias=objective.learns_bias, learn_intercept=objective.learns_intercept
-                )
-            ),
+            path.scaled(first),
             jac=True,
             method="L-BFGS-B",
-            callback=path.look,
+            callback=path.after_step,
             options={
                 "maxcor": _PAIRS,
                 "ftol": 0.0,
                 "gtol": 0.0,
-                "maxiter": steps,
-                "maxfun": 100 * steps,
+                "maxiter": max_steps,
+                "maxfun": 100 * max_steps,
             },
         )
-        if path.stalled and path.steps < steps:
-            path.polish(min(_POLISH, steps - path.steps))
+        if path.stalled and path.steps < max_steps:
+            path.polish(min(_POLISH, max_steps - path.steps))
     status = Status.CONVERGED if path.gradient_norm <= goal else Status.NOT_CONVERGED
     if path.ran_away or path.growing() or lower_at_infinity(objective, path.best):
         status = Status.DIVERGED
@@ -150,7 +146,7 @@ def train(
 def check_training(
     ridge_k: float, ridge_v: float, tolerance: float | None, max_steps: int
 ) -> tuple[float, float, float | None, int]:
-    """Return what steers a training, checked; for callers with much to do before they train."""
+    """Return the numbers that control a training, checked."""
     return (
         _checks.non_negative(ridge_k, "ridge_k"),
         _checks.non_negative(ridge_v, "ridge_v"),
@@ -164,14 +160,14 @@ class _AtGoal(Exception):  # noqa: N818 (no error: the start is a minimum alread
 
 
 class _Path:
-    """What L-BFGS sees: the objective in scaled variables, remembering the best point met."""
+    """The objective in scaled variables, as L-BFGS needs it, with the best point so far."""
 
     def __init__(self, objective: Objective, goal: float, watch: Watch | None) -> None:
         self.objective = objective
         self.goal = goal
         self.rounding = float(np.finfo(objective.data.tokens.dtype).eps)
         self.watch = watch
-        # every sequence pulls at the bias, but few at one entry of a vector: equal curvatures
+        # all sequences contribute to the curvature in the bias: the scale makes it that of k and v
         vectors = 2 * objective.data.dim
         size = vectors + objective.learns_bias + objective.learns_intercept
         self.scale = np.ones(size)
@@ -190,22 +186,22 @@ class _Path:
 
     def evaluate(self, scaled: FloatArray) -> tuple[float, FloatArray]:
         theta = scaled * self.scale
-        with np.errstate(over="ignore", invalid="ignore"):  # seen in the value, below
+        with np.errstate(over="ignore", invalid="ignore"):  # the value shows an overflow
             value, gradient = self.objective(theta)
         if not math.isfinite(value):
             self.ran_away = True
             raise FloatingPointError
         norm = float(np.linalg.norm(gradient)) / self.unit
-        # near the end values differ by rounding only, and the smaller gradient is the better point
-        gap = value - self.value
-        if gap < 0.0 or (gap <= 1e-7 * abs(value) and norm < self.gradient_norm):
+        # where values differ by rounding only, the point of smaller gradient is the better one
+        rise = value - self.value
+        if rise < 0.0 or (rise <= 1e-7 * abs(value) and norm < self.gradient_norm):
             self.value, self.loss, self.gradient_norm = value, self.objective.loss, norm
             self.best = theta
         if self.objective.passes == 1 and norm <= self.goal:
             raise _AtGoal
         return value, gradient * self.scale
 
-    def look(self, xk: FloatArray) -> None:
+    def after_step(self, xk: FloatArray) -> None:
         self.steps += 1
         if self.watch is not None:
             self.watch(self.steps, self.value, self.gradient_norm)
@@ -218,7 +214,7 @@ class _Path:
 
     @property
     def done(self) -> bool:
-        """Whether the goal is reached, or out of reach."""
+        """Whether the goal is reached or cannot be reached."""
         return self.ran_away or self.gradient_norm <= self.goal
 
     @property
@@ -226,8 +222,8 @@ class _Path:
         """Whether L-BFGS ended where the loss falls by less than it is rounded."""
         return not self.done and self.gradient_norm < _STALLED * math.sqrt(self.rounding)
 
-    def polish(self, most: int) -> None:
-        """Solve ``∇F = 0`` from the best point: rounding spares gradients, not differences of F."""
+    def polish(self, max_steps: int) -> None:
+        """Solve ``∇F = 0`` from the best point: gradients are rounded less than changes of F."""
         from scipy.optimize import root
 
         def slope(scaled: FloatArray) -> FloatArray:
@@ -239,7 +235,7 @@ class _Path:
 
         def kept(scaled: FloatArray, _: FloatArray) -> None:
             self.evaluate(scaled)
-            self.look(scaled)
+            self.after_step(scaled)
 
         root(  # type: ignore[call-overload]  # the stubs do not know that tol_norm is a function
             slope,
@@ -247,48 +243,42 @@ class _Path:
             method="krylov",
             callback=kept,
             options={
-                "maxiter": most,
+                "maxiter": max_steps,
                 "fatol": self.goal * self.unit,
-                "tol_norm": lambda found: np.linalg.norm(found / self.scale),
+                "tol_norm": lambda gradient: np.linalg.norm(gradient / self.scale),
                 "jac_options": {"rdiff": math.sqrt(self.rounding)},
             },
         )
 
-    @property
-    def free(self) -> tuple[bool, bool]:
-        """Whether keys and values are without ridge."""
-        return self.objective.ridge_k == 0.0, self.objective.ridge_v == 0.0
-
     def growing(self) -> bool:
         """Return whether a vector without ridge kept growing in the second half of the steps.
 
-        On the way to infinity the gradient falls below any tolerance, so it is asked of trainings
-        that ended well, too.
+        On the way to infinity the gradient falls below any tolerance, so trainings that reached
+        the tolerance are checked, too.
         """
         if self.steps < 50:
             return False
         half, tenth, last = (self.sizes[at] for at in (self.steps // 2, -self.steps // 10, -1))
-        # a minimum that was found far out shows as an end of the growth
+        # at a minimum far out the growth ends
         least = 1.01 if self.gradient_norm <= self.goal else 0.0
         return any(
-            without and last[i] > 1.2 * half[i] and last[i] > least * tenth[i]
-            for i, without in enumerate(self.free)
+            ridge == 0.0 and last[i] > 1.2 * half[i] and last[i] > least * tenth[i]
+            for i, ridge in enumerate((self.objective.ridge_k, self.objective.ridge_v))
         )
 
 
 def lower_at_infinity(objective: Objective, theta: FloatArray) -> bool:
-    """Return whether a vector without ridge, made ever longer, lowers the objective for good.
+    """Return whether the objective falls all the way as a vector without ridge is made longer.
 
-    Tries ``k → s·k``, alone and with ``v → v/s`` (and the like for ``v``), at growing ``s``: a
-    minimum at infinity shows as a value that falls at every one.
+    Tries ``k → s·k``, alone and with ``v → v/s`` (likewise for ``v``), at growing ``s``.
     """
-    free_k, free_v = objective.ridge_k == 0.0, objective.ridge_v == 0.0
-    if not (free_k or free_v):
+    fixed_k, fixed_v = objective.ridge_k > 0.0, objective.ridge_v > 0.0
+    if fixed_k and fixed_v:
         return False
     dim = objective.data.dim
     here, _ = objective(theta)
     for power_k, power_v in ((1, 0), (1, -1), (0, 1), (-1, 1)):
-        if (power_k > 0 and not free_k) or (power_v > 0 and not free_v):
+        if (power_k > 0 and fixed_k) or (power_v > 0 and fixed_v):
             continue
         last = here
         for factor in _AWAY:

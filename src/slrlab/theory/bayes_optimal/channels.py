@@ -1,7 +1,7 @@
-"""Which output channel serves which task: one entry for each class that has its own.
+"""Registry of output channels: one entry for each class of tasks that has its own.
 
 `TiltedChannel` and `SelectionChannel` serve every task of their family. The channels of spiked-SLR
-and max-SLR use what is special there and are tested against the general ones.
+and max-SLR use special formulas and are tested against the general ones.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from slrlab.theory.bayes_optimal.tilted import TiltedChannel
 
 
 class ChannelClass(Protocol):
-    """A class of channels: what it makes for each computation.
+    """A class of channels, with the channels of each computation.
 
     `known_key` is ``M_k`` where the location is known and ``M_k`` a constant, None elsewhere.
     """
@@ -52,14 +52,6 @@ CHANNELS: dict[type, ChannelClass] = {
 
 
 def channel_class(task: Task) -> ChannelClass:
-    """Return the class of channels that serves the task.
-
-    Raises
-    ------
-    TypeError
-        If the task belongs to neither family.
-    ValueError
-        If the task contradicts itself.
-    """
+    """Return the class of channels that serves the task, after `check_task`."""
     check_task(task)
     return lookup(task, CHANNELS)

@@ -1,26 +1,20 @@
-r"""All fixed points of the state evolution lie on one curve; this module walks it.
+r"""The curve on which all fixed points of the state evolution lie.
 
 A fixed point satisfies ``q̂_k = α M_k`` and ``q̂_v = α M_v``. Dividing removes ``α``: for each
-``q_v`` the ratio ``q̂_k/q̂_v = M_k/M_v`` fixes ``q_k``, and ``α = q̂_v/M_v`` is read off. Where
-``α`` grows along the curve the fixed point is stable; its extrema are the spinodals. Nothing is
-iterated through a critical slowing down. The module knows the channel only as a function.
+``q_v`` the ratio ``q̂_k/q̂_v = M_k/M_v`` fixes ``q_k``, and ``α = q̂_v/M_v`` follows. Where ``α``
+grows along the curve the fixed point is stable; its extrema are the spinodals. No iteration is
+needed, which would slow down there. This module must not know how a channel computes its moments.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Protocol
 
 from slrlab.model.tasks import Task
-from slrlab.theory.bayes_optimal.overlaps import (
-    ChannelMoments,
-    HattedOverlaps,
-    Overlaps,
-    Scatter,
-)
+from slrlab.theory.bayes_optimal.overlaps import ChannelMoments, HattedOverlaps, Overlaps, Scatter
 
 _STRIDES = ((3.0, 0.4), (8.0, 1.0), (math.inf, 2.0))  # of a walk in log q̂_v, up to each end
 FAR = 20.0  # log q̂_v at which the noiseless curve has settled on α = 1 + C√(1−q_v)
@@ -28,7 +22,7 @@ _KEYS = (-12.0, 12.0)  # log q̂_k of blind keys that are neither zero nor known
 
 
 class Channel(Protocol):
-    """What the labels say at given overlaps, for one task."""
+    """Moments of the output channel of one task, as functions of the overlaps."""
 
     @property
     def task(self) -> Task: ...
@@ -36,32 +30,27 @@ class Channel(Protocol):
     @property
     def sampled(self) -> bool:
         """Whether the moments are averages over a sample."""
-        ...
 
     @property
     def blind(self) -> bool:
-        """Whether the keys cannot leave ``q_k = 0`` by themselves: ``M_k = 0`` there."""
-        ...
+        """Whether ``q_k = 0`` is a fixed point of the keys: ``M_k = 0`` there."""
 
     @property
     def accuracy(self) -> float:
-        """How closely, in ``log q̂``, it is worth solving for its fixed points."""
-        ...
+        """Error in ``log q̂`` to which fixed points are solved."""
 
     def moments(self, overlaps: Overlaps) -> ChannelMoments: ...
 
     def confusion(self, overlaps: Overlaps) -> float:
         """Return ``1 − E Σ p_ℓ²``, ``p`` the posterior of the location given ``ω_χ`` alone."""
-        ...
 
     def scatter(self, overlaps: Overlaps) -> Scatter | None:
-        """Return the moments scramble by scramble; None for a quadrature."""
-        ...
+        """Return the moments of each scramble; None for a quadrature."""
 
 
 @dataclass(frozen=True)
 class CurvePoint:
-    """A fixed point: its hats, what the channel says there, and the ``alpha`` it belongs to."""
+    """A fixed point: its conjugates, the moments of the channel, and its ``alpha``."""
 
     hats: HattedOverlaps
     moments: ChannelMoments
@@ -84,8 +73,8 @@ class CurvePoint:
 
     @property
     def free_entropy(self) -> float:
-        """``Φ = ½ Σ (q − log(1+q̂)) + α E log Z``; on the perfect branch ``inf``."""
-        if self.perfect:
+        """``Φ = ½ Σ (q − log(1+q̂)) + α E log Z``; ``inf`` if a teacher is known exactly."""
+        if self.perfect or math.isinf(self.hats.k):
             return math.inf
         # −½qq̂ + ½(q̂ − log(1+q̂)), and q̂ − qq̂ = q
         q, hats = self.overlaps, self.hats
@@ -95,7 +84,7 @@ class CurvePoint:
 
 @dataclass
 class Curve:
-    """The curve of fixed points of one channel; points already computed guide the next.
+    """The curve of fixed points of one channel; each solution starts at the key of the last one.
 
     A blind channel has two: one with ``q_k = 0`` (``without_keys``), one with the largest ``q_k``.
     """
@@ -109,98 +98,81 @@ class Curve:
 
     def at(self, x: float) -> CurvePoint:
         """Return the fixed point with ``log q̂_v = x``."""
-        known = self.points.get(x)
-        if known is not None:
-            return known
-        value = math.exp(x)
-        noise = self.channel.task.noise
-
-        def scale(found: ChannelMoments, q: Overlaps) -> float:
-            # q̂_v/M_v = q̂_v·s²/(s²M_v), and q̂_v(1−q_v) = q_v
-            return (q.q_v + value * noise**2) / found.value
-
-        point = self._solve(value, scale)
-        self.points[x] = point
-        return point
+        if x not in self.points:
+            self.points[x] = self._solve(math.exp(x))
+        return self.points[x]
 
     def perfect(self, alpha: float) -> CurvePoint:
         """Return the fixed point of ``q_v = 1``, which exists without noise for ``alpha > 1``."""
-        return self._solve(math.inf, lambda found, q: alpha)
+        return self._solve(math.inf, alpha)
 
-    def _solve(
-        self, value: float, scale: Callable[[ChannelMoments, Overlaps], float]
-    ) -> CurvePoint:
+    def _solve(self, value: float, alpha: float | None = None) -> CurvePoint:
         """Solve ``q̂_k = α·M_k`` at given ``q̂_v``, by secants in ``log q̂_k``."""
         if self.without_keys:
-            hats = HattedOverlaps(0.0, value)
-            return CurvePoint(hats, *self._evaluate(hats, scale))
+            return self._point(0.0, value, alpha)
         if self.channel.blind:
-            return self._solve_blind(value, scale)
+            return self._solve_blind(value, alpha)
         key, before = self.last_key, None
         for _ in range(60):
-            hats = HattedOverlaps(math.exp(key), value)
-            found, alpha = self._evaluate(hats, scale)
-            if found.key == 0.0:  # the inputs say nothing about the keys
-                hats = HattedOverlaps(0.0, value)
-                return CurvePoint(hats, *self._evaluate(hats, scale))
-            gap = math.log(alpha * found.key) - key
-            if abs(gap) < self.channel.accuracy:
+            point = self._point(math.exp(key), value, alpha)
+            if point.moments.key == 0.0:  # the inputs contain no information on the keys
+                return self._point(0.0, value, alpha)
+            residual = math.log(point.alpha * point.moments.key) - key
+            if abs(residual) < self.channel.accuracy:
                 break
-            slope = (gap - before[1]) / (key - before[0]) if before else -1.0
-            before = (key, gap)
-            # a plain step moves by ``gap``; the secant is trusted to be a moderate multiple
-            step = gap / -slope if slope < -0.2 else gap
-            key += math.copysign(min(abs(step), 3.0), gap)
+            slope = (residual - before[1]) / (key - before[0]) if before else -1.0
+            before = (key, residual)
+            # a plain step is the residual; a secant step is limited to a moderate multiple of it
+            step = residual / -slope if slope < -0.2 else residual
+            key += math.copysign(min(abs(step), 3.0), residual)
         else:
             self.settled = False
         self.last_key = key
-        return CurvePoint(hats, found, alpha)
+        return point
 
-    def _solve_blind(
-        self, value: float, scale: Callable[[ChannelMoments, Overlaps], float]
-    ) -> CurvePoint:
+    def _solve_blind(self, value: float, alpha: float | None) -> CurvePoint:
         """Solve for the largest ``q̂_k``, by bisection: near ``q̂_k = 0`` the secants are flat."""
         from scipy import optimize
 
         points: dict[float, CurvePoint] = {}
 
-        def gap(key: float) -> float:
-            hats = HattedOverlaps(math.exp(key), value)
-            points[key] = CurvePoint(hats, *self._evaluate(hats, scale))
-            return math.log(max(points[key].alpha * points[key].moments.key, 1e-300)) - key
+        def residual(key: float) -> float:
+            point = points[key] = self._point(math.exp(key), value, alpha)
+            return math.log(max(point.alpha * point.moments.key, 1e-300)) - key
 
         high = min(self.last_key + 1.0, _KEYS[1])
-        while high < _KEYS[1] and gap(high) > 0.0:
+        while high < _KEYS[1] and residual(high) > 0.0:
             high = min(high + 3.0, _KEYS[1])
         low = high - 2.0
-        while low > _KEYS[0] and gap(low) < 0.0:
+        while low > _KEYS[0] and residual(low) < 0.0:
             low, high = low - 2.0, low
         if low <= _KEYS[0]:
             self.last_key = 0.0
-            hats = HattedOverlaps(0.0, value)
-            return CurvePoint(hats, *self._evaluate(hats, scale))
-        root = optimize.brentq(gap, low, high, xtol=self.channel.accuracy)
-        self.last_key = float(root)
+            return self._point(0.0, value, alpha)
+        self.last_key = float(optimize.brentq(residual, low, high, xtol=self.channel.accuracy))
         if self.last_key not in points:
-            gap(self.last_key)
+            residual(self.last_key)
         return points[self.last_key]
 
-    def _evaluate(
-        self, hats: HattedOverlaps, scale: Callable[[ChannelMoments, Overlaps], float]
-    ) -> tuple[ChannelMoments, float]:
+    def _point(self, key: float, value: float, alpha: float | None) -> CurvePoint:
+        """Return the point at given conjugates; without ``alpha``, at the one of the values."""
         self.steps += 1
+        hats = HattedOverlaps(key, value)
         q = hats.overlaps()
-        found = self.channel.moments(q)
-        return found, scale(found, q)
+        moments = self.channel.moments(q)
+        if alpha is None:
+            # q̂_v/M_v = q̂_v·s²/(s²M_v), and q̂_v(1−q_v) = q_v
+            alpha = (q.q_v + value * self.channel.task.noise**2) / moments.value
+        return CurvePoint(hats, moments, alpha)
 
     def walk(self, start: float, end: float) -> list[CurvePoint]:
-        """Return points from ``start`` to ``end``, closest where spinodals may be."""
-        out, x = [self.at(start)], start
+        """Return points from ``start`` to ``end``, densest where spinodals may be."""
+        points, x = [self.at(start)], start
         while x < end:
             stride = next(step for limit, step in _STRIDES if x < limit)
             x = min(end, x + stride)
-            out.append(self.at(x))
-        return out
+            points.append(self.at(x))
+        return points
 
     def extremum(self, low: float, high: float, sign: float) -> CurvePoint:
         """Return the point of largest ``sign·α`` between two coordinates.
@@ -209,28 +181,28 @@ class Curve:
         """
         from scipy import optimize
 
-        found = optimize.minimize_scalar(
+        optimum = optimize.minimize_scalar(
             lambda x: -sign * math.log(self.at(float(x)).alpha),
             bounds=(low, high),
             method="bounded",
             options={"xatol": 1e-4},
         )
-        return self.at(float(found.x))
+        return self.at(float(optimum.x))
 
     def crossing(self, alpha: float, low: float, high: float) -> CurvePoint:
-        """Return the fixed point of this ``alpha`` on a stretch along which ``α`` grows."""
+        """Return the fixed point of this ``alpha`` on an interval where ``α`` grows."""
         from scipy import optimize
 
         for x, point in self.points.items():
             if low < x < high:
                 low, high = (x, high) if point.alpha <= alpha else (low, x)
 
-        def gap(x: float) -> float:
+        def log_ratio(x: float) -> float:
             return math.log(self.at(x).alpha / alpha)
 
-        if gap(low) == 0.0:
+        if log_ratio(low) == 0.0:
             return self.at(low)
-        return self.at(float(optimize.brentq(gap, low, high, xtol=self.channel.accuracy)))
+        return self.at(float(optimize.brentq(log_ratio, low, high, xtol=self.channel.accuracy)))
 
 
 def stable_points(curve: Curve, alpha: float) -> list[CurvePoint]:
@@ -243,10 +215,10 @@ def stable_points(curve: Curve, alpha: float) -> list[CurvePoint]:
         return _points_along(curve, alpha)
     flat = Curve(curve.channel, without_keys=True)
     at_zero = _points_along(flat, alpha)
-    out = [point for point in at_zero if not _keys_grow(flat, point)]
-    out += [point for point in _points_along(curve, alpha) if point.hats.k > 0.0]
+    stable = [point for point in at_zero if not _keys_grow(flat, point)]
+    stable += [point for point in _points_along(curve, alpha) if point.hats.k > 0.0]
     curve.steps += flat.steps
-    return out or at_zero
+    return stable or at_zero
 
 
 def _keys_grow(curve: Curve, point: CurvePoint) -> bool:
@@ -265,14 +237,14 @@ def _points_along(curve: Curve, alpha: float) -> list[CurvePoint]:
     while curve.at(start).alpha > alpha:  # a sampled map is monotone up to its error only
         start -= _STRIDES[0][1]
     path = turning_points(curve, curve.walk(start, end), alpha)
-    found = [
+    points = [
         curve.crossing(alpha, before.x, after.x)
         for before, after in pairwise(path)
         if before.alpha <= alpha < after.alpha
     ]
-    if noise == 0.0 and (alpha > 1.0 or (alpha == 1.0 and not found)):
-        found.append(curve.perfect(alpha))
-    return found or path[-1:]  # the bound itself, where the location is known up to rounding
+    if noise == 0.0 and (alpha > 1.0 or (alpha == 1.0 and not points)):
+        points.append(curve.perfect(alpha))
+    return points or path[-1:]  # the bound itself, where the location is known up to rounding
 
 
 def furthest(alpha: float, noise: float) -> float:
@@ -292,8 +264,8 @@ def furthest(alpha: float, noise: float) -> float:
 def _first_value(curve: Curve, alpha: float) -> float:
     """Return ``log q̂_v`` after one step of the iteration from ``q = 0``: a lower bound."""
     curve.steps += 1
-    found = curve.channel.moments(Overlaps.at(0.0, 0.0))
-    return math.log(alpha * found.value / curve.channel.task.trivial_risk) - 1e-3
+    moments = curve.channel.moments(Overlaps.at(0.0, 0.0))
+    return math.log(alpha * moments.value / curve.channel.task.trivial_risk) - 1e-3
 
 
 def turning_points(
@@ -301,14 +273,14 @@ def turning_points(
 ) -> list[CurvePoint]:
     """Return the path with its turning points inserted, so that ``α`` is monotone in between.
 
-    With ``alpha`` only those turns are located that may decide on which side of it they lie.
+    With ``alpha`` only the turning points close to it are located.
     """
     out = path[:1]
     for before, here, after in zip(path[:-2], path[1:-1], path[2:], strict=True):
         top = here.alpha >= max(before.alpha, after.alpha)
         bottom = here.alpha <= min(before.alpha, after.alpha)
-        near = alpha is None or 0.9 < here.alpha / alpha < 1.1
-        if (top or bottom) and near:
+        relevant = alpha is None or 0.9 < here.alpha / alpha < 1.1
+        if (top or bottom) and relevant:
             turn = curve.extremum(before.x, after.x, 1.0 if top else -1.0)
             out += sorted((here, turn), key=lambda point: point.x)
         else:

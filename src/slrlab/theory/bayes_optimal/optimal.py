@@ -1,4 +1,4 @@
-r"""The least risk that ``N = αD`` samples allow, and the least that an algorithm reaches.
+r"""The least risk possible with ``N = αD`` samples, and the least that an algorithm reaches.
 
 With a Gaussian prior on the teachers the overlaps of the posterior mean obey ``q̂_a = α M_a(q)``,
 ``q_a = q̂_a/(1 + q̂_a)``. Among the stable fixed points the one of largest free entropy is
@@ -17,14 +17,14 @@ from slrlab._result import Result, Status
 from slrlab.model.setting import Setting
 from slrlab.model.tasks import Task
 from slrlab.theory.bayes_optimal.channels import channel_class
-from slrlab.theory.bayes_optimal.curve import Curve, stable_points
-from slrlab.theory.bayes_optimal.overlaps import HattedOverlaps
+from slrlab.theory.bayes_optimal.curve import Curve, CurvePoint, stable_points
+from slrlab.theory.bayes_optimal.overlaps import ChannelMoments, HattedOverlaps
 from slrlab.theory.bayes_optimal.refine import Branch, refine
 
 
 @dataclass(frozen=True)
 class BayesOptimal(Result):
-    """What is possible, and what is feasible, with ``alpha`` samples per dimension.
+    """The least risk with ``alpha`` samples per dimension, and the risk that AMP reaches.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ def bayes_optimal(
     alpha
         Samples per dimension, ``> 0``.
     tolerance
-        Relative accuracy asked of the risks; a sampled result says its standard error instead.
+        Relative accuracy of the risks; a sampled result has a standard error instead.
     strict
         Raise `slrlab.ComputationError` if the accuracy is not reached.
 
@@ -111,7 +111,8 @@ def bayes_optimal(
     channels = channel_class(task)
     key = channels.known_key(task)
     if key is not None:
-        return _known_location(task, key, alpha)
+        branch = _known_location(task, key, alpha)
+        return _result(task, alpha, branch, branch, Status.LIMIT, 0)
     coarse, fine = channels.for_fixed_points(task)
     curve = Curve(coarse)
     branches = [refine(coarse, fine, start, alpha) for start in stable_points(curve, alpha)]
@@ -154,31 +155,15 @@ def _result(
     )
 
 
-def _known_location(task: Task, key: float, alpha: float) -> BayesOptimal:
-    """Return the exact result of linear regression, ``q_v = α/(α + 1 − q_v + Δ²)``."""
+def _known_location(task: Task, key: float, alpha: float) -> Branch:
+    """Return the fixed point of linear regression, ``q_v = α/(α + 1 − q_v + Δ²)``."""
     # V = 1 − q_v solves V² + (Δ²+α−1)V − Δ² = 0; the form without cancellation
     b = task.noise**2 + alpha - 1.0
     root = math.hypot(b, 2.0 * task.noise)
     gap = 2.0 * task.noise**2 / (b + root) if b > 0.0 else (root - b) / 2.0
     hats = HattedOverlaps(alpha * key, math.inf if gap == 0.0 else 1.0 / gap - 1.0)
-    q = hats.overlaps()
-    entropy = math.inf
-    if gap > 0.0 and math.isfinite(key):
-        log_z = (key * q.q_k - 1.0 - math.log(2.0 * math.pi * (gap + task.noise**2))) / 2.0
-        shape = q.q_k - math.log1p(hats.k) + 1.0 - gap + math.log(gap)
-        entropy = 0.5 * shape + alpha * log_z
-    return BayesOptimal(
-        status=Status.LIMIT,
-        risk_it=task.noise**2 + gap,
-        risk_amp=task.noise**2 + gap,
-        q_k=q.q_k,
-        q_v=1.0 - gap,
-        q_k_it=q.q_k,
-        q_v_it=1.0 - gap,
-        free_entropy=entropy,
-        free_entropy_amp=entropy,
-        hard=False,
-        error=0.0,
-        setting=Setting(task, alpha=alpha),
-        steps=0,
-    )
+    log_z, risk = math.inf, task.noise**2 + gap
+    if risk > 0.0:
+        log_z = (key * hats.overlaps().q_k - 1.0 - math.log(2.0 * math.pi * risk)) / 2.0
+    point = CurvePoint(hats, ChannelMoments(key, 1.0, log_z), alpha)
+    return Branch(point, risk, error=0.0, settled=True, steps=0)

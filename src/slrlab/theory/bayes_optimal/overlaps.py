@@ -1,7 +1,7 @@
 """Overlaps of the posterior mean with the teachers, and their conjugates, as distinct types.
 
-``q_a = q̂_a/(1 + q̂_a)`` joins the two. Both carry what rounding would lose: the overlaps keep
-``1 − q`` apart, the hats are kept as they are.
+The two are related by ``q_a = q̂_a/(1 + q̂_a)``. Close to 1 an overlap loses digits to rounding, so
+that ``1 − q`` is stored as well.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class HattedOverlaps:
 
 @dataclass(frozen=True)
 class ChannelMoments:
-    """What the labels say at given overlaps.
+    """Moments of the output channel at given overlaps.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class ChannelMoments:
 
 @dataclass(frozen=True)
 class Scatter:
-    """Sampled moments, an array over independent scrambles each.
+    """Sampled moments, each an array over independent scrambles.
 
     ``confusion`` is ``1 − E Σ π_ℓ(ω_χ)²``, the others are those of `ChannelMoments`.
     """

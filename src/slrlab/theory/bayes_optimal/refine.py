@@ -1,20 +1,21 @@
-"""From a point of a coarse curve to a fixed point of a fine channel, its risk and its error.
+"""The fixed point of a fine channel next to a point of a coarse curve, with its risk and error.
 
-Newton's method with the Jacobian of the coarse map needs a handful of fine evaluations, however
-many the walk along the curve took. The same Jacobian carries the scatter of a sampled channel to
-its fixed point and to the risk.
+Newton's method with the Jacobian of the coarse map needs few fine evaluations. The same Jacobian
+propagates the standard errors of a sampled channel to its fixed point and to the risk.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
+from slrlab._result import Estimate
 from slrlab._types import FloatArray
 from slrlab.theory.bayes_optimal.curve import Channel, CurvePoint
-from slrlab.theory.bayes_optimal.overlaps import ChannelMoments, HattedOverlaps
+from slrlab.theory.bayes_optimal.overlaps import HattedOverlaps
 
 _NUDGE = 1e-3  # of the difference quotients, in log q̂
 
@@ -26,9 +27,9 @@ class Branch:
     Attributes
     ----------
     point
-        Where it lies.
+        The fixed point.
     risk, error
-        Its risk and the error of that: a difference of grids, or a standard error.
+        Its risk, and the error of the risk: a difference of grids, or a standard error.
     settled
         Whether Newton's method converged.
     steps
@@ -45,15 +46,8 @@ class Branch:
 def refine(coarse: Channel, fine: Channel, start: CurvePoint, alpha: float) -> Branch:
     """Return the fixed point of the fine channel next to ``start``."""
     free = [name for name in ("k", "v") if 0.0 < getattr(start.hats, name) < math.inf]
-    here = _logs(start.hats, free)
-    base = _log_map(coarse, start.hats, free, alpha)
-    slopes = np.empty((len(free), len(free)))
-    for column in range(len(free)):
-        beside = here.copy()
-        beside[column] += _NUDGE
-        moved = _log_map(coarse, _moved(start.hats, free, beside), free, alpha)
-        slopes[:, column] = (moved - base) / _NUDGE
-    inverse = np.asarray(np.linalg.inv(np.eye(len(free)) - slopes), dtype=float)
+    slopes = _slopes(lambda hats: _log_map(coarse, hats, free, alpha), start.hats, free)
+    inverse = np.asarray(np.linalg.inv(np.eye(len(free)) - slopes.T), dtype=float)
     hats, settled, steps = _newton(fine, start.hats, free, alpha, inverse)
     point = CurvePoint(hats, fine.moments(hats.overlaps()), alpha)
     risk = _risk(fine, hats)
@@ -93,19 +87,22 @@ def _moved(hats: HattedOverlaps, free: list[str], logs: FloatArray) -> HattedOve
     return HattedOverlaps(**values)
 
 
-def _log_hats(
-    channel: Channel, hats: HattedOverlaps, moments: ChannelMoments, alpha: float
-) -> dict[str, float]:
-    """Return ``log(α·M)`` of the keys and of the values."""
-    variance = hats.overlaps().gap_v + channel.task.noise**2
-    key = math.log(alpha * moments.key) if moments.key > 0.0 else -math.inf
-    value = math.log(alpha * moments.value / variance) if variance > 0.0 else math.inf
-    return {"k": key, "v": value}
+def _slopes(
+    function: Callable[[HattedOverlaps], FloatArray | float], hats: HattedOverlaps, free: list[str]
+) -> FloatArray:
+    """Return the derivatives in the free ``log q̂``, one row each."""
+    here, base = _logs(hats, free), function(hats)
+    steps = _NUDGE * np.eye(len(free))
+    return np.array([(function(_moved(hats, free, here + e)) - base) / _NUDGE for e in steps])
 
 
 def _log_map(channel: Channel, hats: HattedOverlaps, free: list[str], alpha: float) -> FloatArray:
-    logs = _log_hats(channel, hats, channel.moments(hats.overlaps()), alpha)
-    return np.array([logs[name] for name in free])
+    """Return ``log(α·M)`` of the free keys and values."""
+    q = hats.overlaps()
+    moments, variance = channel.moments(q), q.gap_v + channel.task.noise**2
+    key = math.log(alpha * moments.key) if moments.key > 0.0 else -math.inf
+    value = math.log(alpha * moments.value / variance) if variance > 0.0 else math.inf
+    return np.array([{"k": key, "v": value}[name] for name in free])
 
 
 def _risk(channel: Channel, hats: HattedOverlaps) -> float:
@@ -118,19 +115,13 @@ def _sampling_error(
     coarse: Channel, fine: Channel, point: CurvePoint, free: list[str], inverse: FloatArray
 ) -> float | None:
     """Return the standard error of the risk: each scramble's own fixed point, to first order."""
-    q = point.overlaps
-    scatter = fine.scatter(q)
+    scatter = fine.scatter(point.overlaps)
     if scatter is None:
         return None
-    here, risk = _logs(point.hats, free), _risk(coarse, point.hats)
-    gradient = np.empty(len(free))
-    for column in range(len(free)):
-        beside = here.copy()
-        beside[column] += _NUDGE
-        gradient[column] = (_risk(coarse, _moved(point.hats, free, beside)) - risk) / _NUDGE
-    moments = {"k": scatter.key, "v": scatter.value}
-    noise = np.stack([moments[name] / moments[name].mean() - 1.0 for name in free]) if free else 0.0
-    risks = q.q_v * scatter.confusion
+    risks = point.overlaps.q_v * scatter.confusion
     if free:
+        gradient = _slopes(lambda hats: _risk(coarse, hats), point.hats, free)
+        moments = {"k": scatter.key, "v": scatter.value}
+        noise = np.stack([moments[name] / moments[name].mean() - 1.0 for name in free])
         risks = risks + gradient @ inverse @ noise
-    return float(np.std(risks, ddof=1) / math.sqrt(risks.size))
+    return Estimate.of(risks).error

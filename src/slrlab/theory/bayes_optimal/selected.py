@@ -1,8 +1,8 @@
 r"""The output channel of selection tasks at given overlaps, by randomised quasi-Monte Carlo.
 
-Here ``Z = Σ_ε π_ε(ω_χ) N(y; ω_zε, s²)`` with ``π_ε = E[w(χ_ε)/Σw(χ)]`` over ``χ ~ N(ω_χ, V_k)``. No
-product of one-token factors exists, so the averages run over fixed scrambled samples of
-``(ω_χ, ω_z, y)``: a smooth function of the overlaps, whose error is the scatter over scrambles.
+Here ``Z = Σ_ε π_ε(ω_χ) N(y; ω_zε, s²)`` with ``π_ε = E[w(χ_ε)/Σw(χ)]`` over ``χ ~ N(ω_χ, V_k)``. It
+is no product of one-token factors, so the averages run over fixed scrambled samples of
+``(ω_χ, ω_z, y)``: a smooth function of the overlaps, with an error from the independent scrambles.
 """
 
 # notation: docs/notation.md, "Finite samples"
@@ -18,8 +18,8 @@ import numpy as np
 from slrlab._types import FloatArray
 from slrlab.model.tasks import MaxSLR, SelectionTask
 from slrlab.numerics.qmc import normal_replicates
-from slrlab.numerics.race import Race
-from slrlab.numerics.weighted_race import AnyRace, WeightedRace
+from slrlab.numerics.race import AnyRace, Race
+from slrlab.numerics.weighted_race import WeightedRace
 from slrlab.theory.bayes_optimal.overlaps import ChannelMoments, Overlaps, Scatter
 
 LONGEST = 64
@@ -50,7 +50,7 @@ class SelectionChannel:
 
     @classmethod
     def for_thresholds(cls, task: SelectionTask) -> list[Self]:
-        """Return the channel to walk with, then those that tell its error."""
+        """Return the channel of the curve, then those that give its error."""
         return [cls(task, seed=seed) for seed in range(9)]
 
     @classmethod
@@ -60,7 +60,7 @@ class SelectionChannel:
 
     @classmethod
     def known_key(cls, task: SelectionTask) -> float | None:
-        """Return 0 for one token, whose key says nothing; None where the location is hidden."""
+        """Return 0 for one token, which gives no information on the keys; None otherwise."""
         return 0.0 if task.length.longest == 1 else None
 
     def __post_init__(self) -> None:
@@ -73,17 +73,9 @@ class SelectionChannel:
     @cached_property
     def _samples(self) -> list[tuple[int, float, FloatArray]]:
         """Standard normals ``(replicate, sample, 2L + 1)`` for each length and its weight."""
-        law = self.task.length
-        return [
-            (
-                length,
-                weight,
-                np.stack(
-                    list(normal_replicates(2 * length + 1, self.log2_size, REPLICATES, self.seed))
-                ),
-            )
-            for length, weight in zip(law.lengths, law.probabilities, strict=True)
-        ]
+        law, sample = self.task.length, (self.log2_size, REPLICATES, self.seed)
+        normals = (np.stack(list(normal_replicates(2 * n + 1, *sample))) for n in law.lengths)
+        return list(zip(law.lengths, law.probabilities, normals, strict=True))
 
     def moments(self, overlaps: Overlaps) -> ChannelMoments:
         """Return ``M_k``, ``s²M_v`` and ``E log Z``."""
@@ -95,7 +87,7 @@ class SelectionChannel:
 
     def scatter(self, overlaps: Overlaps) -> Scatter:
         """Return the moments of each scramble."""
-        if overlaps not in self._last:  # risk, error and free entropy ask for the same point
+        if overlaps not in self._last:  # risk, error and free entropy need the same point
             self._last.clear()
             self._last[overlaps] = self._scatter(overlaps)
         return self._last[overlaps]
@@ -119,17 +111,13 @@ class SelectionChannel:
         return Scatter(sums[0], 1.0 + sums[1], log_z, sums[3])
 
     def _race(self, gap: float) -> AnyRace | None:
-        """Return what gives ``π`` at variance ``gap``; None if the keys say nothing."""
+        """Return the rule for ``π`` at variance ``gap``; None if ``π`` is uniform."""
         if self.task.hard:
             return Race.build(math.inf, gap)
         return WeightedRace.build(self.task.log_weight, self.task.steepness, gap)
 
     def _rows(
-        self,
-        normals: FloatArray,
-        length: int,
-        overlaps: Overlaps,
-        race: AnyRace | None,
+        self, normals: FloatArray, length: int, overlaps: Overlaps, race: AnyRace | None
     ) -> FloatArray:
         """Return ``|g_χ|²``, ``ΣP²r² − n²``, ``log Z`` up to constants, ``1 − Σπ²``: rows."""
         keys = math.sqrt(overlaps.q_k) * normals[:, :length]
@@ -145,19 +133,19 @@ class SelectionChannel:
     def _labels(
         self, normals: FloatArray, pi: FloatArray, fisher: FloatArray, overlaps: Overlaps
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Average over the location ``ε`` exactly, with the label it gives."""
+        """Average over the location ``ε`` exactly, with its label."""
         s = math.sqrt(overlaps.gap_v + self.task.noise**2)
         length = pi.shape[1]
         values, n = math.sqrt(overlaps.q_v) * normals[:, :length], normals[:, length]
         log_pi = np.log(np.maximum(pi, 1e-300))
         key, value, log_z = np.zeros((3, pi.shape[0]))
         for location in range(length):
-            if s == 0.0:  # the label is the value at the location, and of no other token
+            if s == 0.0:  # the label identifies the location
                 key += pi[:, location] * fisher[:, location, location]
                 log_z += pi[:, location] * log_pi[:, location]
                 continue
             r = (values[:, [location]] - values) / s + n[:, None]
-            # −½r² + ½n²: what the relevant token alone would give is left to constants
+            # −½r² + ½n²: the part of the relevant token alone is a constant, added later
             log_psi = log_pi - (r - n[:, None]) * (r + n[:, None]) / 2.0
             top = log_psi.max(axis=1)
             psi = np.exp(log_psi - top[:, None])

@@ -1,8 +1,8 @@
 r"""The output channel of spiked-SLR: the density ratio is an exponential of a Gaussian score.
 
 Then ``R = e^{a·n − a²/2}``, ``a = √(ν q_k)``: the table of `slrlab.theory.bayes_optimal.tilted` is
-that of a log-normal, ``(∂ log R)² = ν`` is a constant, and ``ω_χ`` alone leaves the Bayes risk at
-signal ``ν·q_k``.
+that of a log-normal, ``(∂ log R)² = ν`` is a constant, and the risk given ``ω_χ`` alone is the
+Bayes risk at signal ``ν·q_k``.
 """
 
 # notation: docs/notation.md, "Laplace variables" and "Finite samples"
@@ -45,7 +45,7 @@ class SpikedChannel(TiltedChannel):
         return False
 
     def confusion(self, overlaps: Overlaps) -> float:
-        """Return the noiseless Bayes risk at signal ``ν·q_k``: what ``ω_χ`` leaves open."""
+        """Return the noiseless Bayes risk at signal ``ν·q_k``."""
         signal = self.task.signal * overlaps.q_k
         if signal > _NEGLIGIBLE:
             return 0.0

@@ -1,7 +1,7 @@
-r"""Where the Bayes-optimal problem becomes possible, and where it becomes easy.
+r"""Values of ``alpha`` at which recovery becomes possible, and at which AMP reaches it.
 
-The spinodals are the extrema of ``α`` along the curve of fixed points: AMP leaves the poor branch
-at a maximum, the informed branch begins at a minimum. In between the free entropies cross.
+The spinodals are the extrema of ``α`` along the curve of fixed points: AMP leaves the uninformed
+branch at a maximum, the informed branch begins at a minimum. In between the free entropies cross.
 """
 
 from __future__ import annotations
@@ -9,19 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
-
-import numpy as np
+from typing import ClassVar
 
 from slrlab._plot import axes_of
-from slrlab._result import Result, Status
+from slrlab._result import Estimate, Result, Status
+from slrlab._types import Axes
 from slrlab.model.setting import Setting
 from slrlab.model.tasks import Task
 from slrlab.theory.bayes_optimal.channels import channel_class
 from slrlab.theory.bayes_optimal.curve import FAR, Channel, Curve, CurvePoint, turning_points
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True)
@@ -38,7 +34,7 @@ class BayesThresholds(Result):
         Where the informed branch begins to exist.
     hard_phase
         Whether ``alpha_it < alpha_alg``. Without a hard phase the three are equal where perfect
-        recovery sets in, and ``inf`` where nothing changes abruptly.
+        recovery sets in, and ``inf`` without any jump.
     error
         Error of ``alpha_alg``: a difference of grids, or a standard error.
     setting
@@ -56,7 +52,7 @@ class BayesThresholds(Result):
     _sharing_error: ClassVar[tuple[str, ...]] = ("alpha_alg",)
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw lines at the thresholds, over ``alpha``: also into a learning curve."""
+        """Draw lines at the thresholds against ``alpha``, alone or into a learning curve."""
         axes = axes_of(ax)
         axes.axvline(self.alpha_it, color="black", linestyle="--", label="possible beyond")
         axes.axvline(self.alpha_alg, color="0.5", linestyle="-", label="reached by AMP beyond")
@@ -83,8 +79,8 @@ def bayes_thresholds(task: Task) -> BayesThresholds:
     Examples
     --------
     >>> from slrlab import SpikedSLR, bayes_thresholds
-    >>> found = bayes_thresholds(SpikedSLR(signal=2.0, length=3))
-    >>> print(f"possible beyond {found.alpha_it:g}, easy beyond {found.alpha_alg:.6f}")
+    >>> result = bayes_thresholds(SpikedSLR(signal=2.0, length=3))
+    >>> print(f"possible beyond {result.alpha_it:g}, easy beyond {result.alpha_alg:.6f}")
     possible beyond 1, easy beyond 1.240964
     """
     channels = channel_class(task)
@@ -107,7 +103,7 @@ def bayes_thresholds(task: Task) -> BayesThresholds:
     top, bottom = jump
     alpha_alg, error, steps = _fine_alpha(others, top)
     if bottom is None:
-        # at a large signal the gap closes like e^{−ν/2}, soon below rounding
+        # at a large signal alpha_alg − 1 falls like e^{−ν/2}, soon below rounding
         alphas = (1.0, alpha_alg if alpha_alg - 1.0 > error else 1.0, 1.0)
     else:
         alphas = (_crossover(curve, path, top, bottom), alpha_alg, bottom.alpha)
@@ -133,34 +129,33 @@ def _widest_jump(
         bottom = min((point for point in path if point.x > top.x), key=lambda point: point.alpha)
         if best is None or top.alpha / bottom.alpha > best[0].alpha / best[1].alpha:
             best = top, bottom
-    # a dip of rounding size is no jump
+    # a difference of rounding size is no jump
     return best if best and best[0].alpha > best[1].alpha * (1.0 + 1e-8) else None
 
 
 def _fine_alpha(channels: Sequence[Channel], top: CurvePoint) -> tuple[float, float, int]:
     """Return ``α`` of the spinodal on other grids or samples; ``x`` matters to second order."""
     curves = [Curve(channel) for channel in channels]
-    alphas = np.array([curve.at(top.x).alpha for curve in curves])
-    alpha, steps = float(alphas.mean()), sum(curve.steps for curve in curves)
-    if alphas.size > 1:
-        return alpha, float(alphas.std(ddof=1) / math.sqrt(alphas.size)), steps
-    return alpha, abs(alpha - top.alpha) + 1e-9 * alpha, steps
+    alpha = Estimate.of([curve.at(top.x).alpha for curve in curves])
+    one_grid = abs(alpha.value - top.alpha) + 1e-9 * alpha.value
+    error = alpha.error if len(curves) > 1 else one_grid
+    return alpha.value, error, sum(curve.steps for curve in curves)
 
 
 def _crossover(
     curve: Curve, path: Sequence[CurvePoint], top: CurvePoint, bottom: CurvePoint
 ) -> float:
-    """Return the ``α`` between the spinodals at which both branches have one free entropy.
+    """Return the ``α`` between the spinodals at which both branches have the same free entropy.
 
     Along a branch ``dΦ/dα = E log Z``, so Newton's method on the difference needs no derivative.
     """
     low_end, high_end = path[0].x, path[-1].x
     alpha = math.sqrt(top.alpha * bottom.alpha)
     for _ in range(30):
-        poor = curve.crossing(alpha, low_end, top.x)
-        rich = curve.crossing(alpha, bottom.x, high_end)
-        gap = rich.free_entropy - poor.free_entropy
-        step = -gap / (rich.moments.log_z - poor.moments.log_z)
+        amp = curve.crossing(alpha, low_end, top.x)
+        informed = curve.crossing(alpha, bottom.x, high_end)
+        difference = informed.free_entropy - amp.free_entropy
+        step = -difference / (informed.moments.log_z - amp.moments.log_z)
         inside = min(max(alpha + step, (bottom.alpha + alpha) / 2.0), (top.alpha + alpha) / 2.0)
         if abs(inside - alpha) < 1e-10 * alpha:
             break

@@ -7,8 +7,8 @@ product, so that
 
 ``E Σ_ℓ P_ℓ² h_ℓ = ∫dy E_0[ψ_1² h_1 / Σψ]``,
 
-which the Laplace trick turns into one-token integrals. They factor: the average over ``n`` is a
-function of ``u − r²/2`` alone, read from a table, and the average over ``r`` is a matrix product.
+which Laplace's trick turns into one-token integrals. They factorise: the average over ``n`` is a
+function of ``u − r²/2`` alone, tabulated, and the average over ``r`` is a matrix product.
 """
 
 # notation: docs/notation.md, "Laplace variables" and "Finite samples"
@@ -30,13 +30,13 @@ from slrlab.numerics.smoothed import smoothed
 from slrlab.theory.bayes_optimal.overlaps import ChannelMoments, Overlaps
 from slrlab.theory.moments.nodes import NODE_STEP
 
-DEPTH = 31.0  # integrands are followed down to e^{−31}
-REACH = 8.8  # of r: weights beyond are e^{−39} of the relevant one
-_EDGE = 8.2  # of the label, in its standard deviations
-_KEY_EDGE = 8.6  # of n
+DEPTH = 31.0  # integrands are cut off below e^{−31}
+REACH = 8.8  # largest r: weights beyond are e^{−39} of the relevant one
+_EDGE = 8.2  # largest label, in standard deviations
+_KEY_EDGE = 8.6  # largest n
 _LABEL_STEP = 0.36
-_R_STEP = 0.14  # the step of K_0(u − r²/2) at r = √(2u) has width 1/r, but a share e^{−u}
-_NARROW = 0.04  # √q_v/s below which a few Gauss–Hermite nodes in ω_z do
+_R_STEP = 0.14  # the step of K_0(u − r²/2) at r = √(2u) has width 1/r, but a weight e^{−u}
+_NARROW = 0.04  # √q_v/s below which a few Gauss–Hermite nodes in ω_z suffice
 _HERMITE = np.polynomial.hermite_e.hermegauss(10)
 _LEVELS = (1.0, 1.35)
 _CENTRED = 1e-9  # mean of the relevant score that counts as zero
@@ -53,11 +53,11 @@ class TokenLaw:
         ``E_0[T² e^{−T}]``, ``log T = x + log R + log_norm``; a fourth column, if any, is
         ``E_0[T² h e^{−T}]``, ``h = (∂ log R)²``.
     log_norm
-        What the weights of the table have beyond ``log R``.
+        Logarithm of the weights of the table, minus ``log R``.
     log_ratio, key
         ``E log R`` and ``E h`` of the relevant token.
     certain
-        Whether the key alone names the location.
+        Whether the key alone determines the location.
     """
 
     grid: Callable[[], tuple[FloatArray, LognormalTable]]
@@ -84,7 +84,7 @@ class TokenIntegrals:
 
 @dataclass(frozen=True)
 class ChannelIntegrals:
-    """``E P_ε``, ``E(1−P_ε)``, ``E ΣP²h`` (None as before), ``E ΣP²r²``, ``E log(Σψ/ψ_ε)``."""
+    """``E P_ε``, ``E(1−P_ε)``, ``E ΣP²h`` (None if constant), ``E ΣP²r²``, ``E log(Σψ/ψ_ε)``."""
 
     location: float
     rest: float
@@ -158,12 +158,12 @@ class TiltedChannel:
     @classmethod
     def for_fixed_points(cls, task: TiltedTask) -> tuple[Self, Self]:
         """Return a coarse and a fine channel."""
-        # the walk need not be accurate: Newton's method ends on both grids
+        # the curve need not be accurate: Newton's method then converges on both grids
         return cls(task, _LEVELS[0], accuracy=1e-6), cls(task, _LEVELS[1])
 
     @classmethod
     def for_thresholds(cls, task: TiltedTask) -> list[Self]:
-        """Return the channel to walk with, then one that tells its error."""
+        """Return the channel of the curve, then one that gives its error."""
         return [cls(task, level, accuracy=1e-9) for level in _LEVELS]
 
     @classmethod
@@ -205,7 +205,7 @@ class TiltedChannel:
         return 2.0 * sums.shortfall - sums.shortfall_square - sums.off_target
 
     def scatter(self, overlaps: Overlaps) -> None:
-        """Return nothing: a quadrature has no scatter."""
+        """Return None: a quadrature has no scrambles."""
 
     def location_defect(self, overlaps: Overlaps) -> float:
         """Return ``|E P_ε + E(1 − P_ε) − 1|``, two different integrals: a check of both."""
@@ -222,15 +222,14 @@ class TiltedChannel:
         likely = nodes.relevant > math.exp(-DEPTH) * nodes.relevant.max()
         top = float(nodes.log_ratio[likely].max())
         left = -top - DEPTH - math.log(self.task.length.longest)
-        # a weight below e^{−u} costs a relevant token n²/2 − log R, and r²/2 for what is missing
+        # a weight below e^{−u} costs a relevant token n²/2 − log R, and r²/2 for the rest
         right = 3.0 + DEPTH - float((nodes.n[likely] ** 2).min()) / 2.0
         step = STEP / self.level
         u = np.arange(left, right + step, step)
-        # below e^{−38} the weights of all tokens together are as good as zero
+        # below e^{−38} the weights of all tokens together are negligible
         low = max(left - REACH**2 / 2.0, -float(nodes.log_ratio.max()) - 38.0)
         laws = np.stack([nodes.others, nodes.others * nodes.slope**2])
-        table = LognormalTable.of_nodes(nodes.log_ratio, laws, low, float(u[-1]), self.level)
-        return u, table
+        return u, LognormalTable.of_nodes(nodes.log_ratio, laws, low, float(u[-1]), self.level)
 
     def _nodes(self, overlaps: Overlaps) -> KeyNodes:
         task, root, noise = self.task, math.sqrt(overlaps.q_k), math.sqrt(overlaps.gap_k)
@@ -252,7 +251,7 @@ class TiltedChannel:
         return KeyNodes(*(part[kept] for part in (n, others, relevant, ratio.log, ratio.slope)))
 
     def _relevant_log_z(self, law: TokenLaw, s: float) -> float:
-        """Return ``E log Z`` if no other token competed: ``E log(ψ_ε/L)``, ``ψ`` normalised."""
+        """Return ``E log Z`` without the other tokens: ``E log(ψ_ε/L)``, ``ψ`` normalised."""
         lengths = self.task.length
         log_length = math.fsum(
             p * math.log(n) for n, p in zip(lengths.lengths, lengths.probabilities, strict=True)
@@ -266,7 +265,7 @@ class TiltedChannel:
         token = token_integrals(table, u, y, overlaps, s, self.level)
         missing = np.minimum(token.missing, 1.0)
         g0, g1, _ = self.task.length.generating(log_expectation(1.0 - missing, missing))
-        # E_0[ψ e^{−tψ}] = e^{−u}·E_0[T e^{−T}] is the relevant token's share of the label density
+        # E_0[ψ e^{−tψ}] = e^{−u}·E_0[T e^{−T}] is the factor of the relevant token
         scale = np.exp(-u - law.log_norm) * ((u[1] - u[0]) / math.sqrt(2.0 * math.pi))
         others = s * token.one * g1  # E_0[T e^{−T}] of one of the other tokens
 

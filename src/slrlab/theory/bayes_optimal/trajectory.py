@@ -1,43 +1,38 @@
 r"""The path of message passing: state evolution step by step from ``q = 0``.
 
-``q̂_a = α M_a(q)``, ``q_a = q̂_a/(1 + q̂_a)``, as the plain iteration takes it. Its end is the AMP
-branch of `slrlab.theory.bayes_optimal.optimal`, which is found there without iterating.
+It ends at the AMP branch of `slrlab.theory.bayes_optimal.optimal`, which is solved for directly.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import ClassVar
 
 import numpy as np
 
 from slrlab import _checks
-from slrlab._plot import axes_of, draw_quantities
+from slrlab._plot import draw_quantities
 from slrlab._result import Result, Status
-from slrlab._types import FloatArray
+from slrlab._types import Axes, FloatArray
 from slrlab.model.setting import Setting
 from slrlab.model.tasks import Task
 from slrlab.theory.bayes_optimal.channels import channel_class
 from slrlab.theory.bayes_optimal.curve import Channel
 from slrlab.theory.bayes_optimal.overlaps import HattedOverlaps
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-
-_DRAWN = ("q_k", "q_v", "risk")
+_COLUMNS = ("q_k", "q_v", "risk")
 _ACCURATE = 1e-6  # difference of two grids that counts as converged
 
 
 @dataclass(frozen=True)
 class AmpStateEvolution(Result):
-    """What message passing does as ``D → ∞``, one number for each iteration.
+    """Message passing as ``D → ∞``, one number for each iteration.
 
     Attributes
     ----------
     iteration
-        1, 2, ….
+        Number of the iteration, from 1 on.
     q_k, q_v, risk
         Overlaps and risk after each iteration.
     error
@@ -54,20 +49,12 @@ class AmpStateEvolution(Result):
     error: float
     setting: Setting
 
-    def to_frame(self) -> pd.DataFrame:
-        """Return one row for each iteration."""
-        import pandas as pd
-
-        names = ("iteration", "q_k", "q_v", "risk")
-        return pd.DataFrame({name: getattr(self, name) for name in names})
+    _columns: ClassVar[tuple[str, ...]] = ("iteration", *_COLUMNS)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw overlaps and risk against the iteration."""
-        axes = axes_of(ax)
-        draw_quantities(axes, self.iteration, {name: getattr(self, name) for name in _DRAWN})
-        axes.set(xlabel="iteration")
-        axes.legend()
-        return axes
+        columns = {name: getattr(self, name) for name in _COLUMNS}
+        return draw_quantities(ax, self.iteration, columns, xlabel="iteration")
 
 
 def amp_state_evolution(task: Task, *, alpha: float, steps: int = 20) -> AmpStateEvolution:
@@ -96,8 +83,8 @@ def amp_state_evolution(task: Task, *, alpha: float, steps: int = 20) -> AmpStat
     Examples
     --------
     >>> from slrlab import SpikedSLR, amp_state_evolution
-    >>> found = amp_state_evolution(SpikedSLR(2.0, 3, noise=0.3), alpha=2.0, steps=3)
-    >>> [round(q, 4) for q in found.q_v]
+    >>> path = amp_state_evolution(SpikedSLR(2.0, 3, noise=0.3), alpha=2.0, steps=3)
+    >>> [round(q, 4) for q in path.q_v]
     [0.3795, 0.6126, 0.7202]
     """
     alpha, steps = _checks.positive(alpha, "alpha"), _checks.integer(steps, "steps")
@@ -114,17 +101,15 @@ def amp_state_evolution(task: Task, *, alpha: float, steps: int = 20) -> AmpStat
     return AmpStateEvolution(
         status=status,
         iteration=tuple(range(1, steps + 1)),
-        q_k=tuple(table[:, 0].tolist()),
-        q_v=tuple(table[:, 1].tolist()),
-        risk=tuple(table[:, 2].tolist()),
+        **{name: tuple(column) for name, column in zip(_COLUMNS, table.T.tolist(), strict=True)},
         error=error,
         setting=Setting(task, alpha=alpha),
     )
 
 
 def _combine(paths: FloatArray, status: Status) -> tuple[FloatArray, float]:
-    """Return the path to report and the largest error on it."""
-    if status is Status.SAMPLED:  # the scatter of whole paths: errors grow along them
+    """Return the path of the result and the largest error on it."""
+    if status is Status.SAMPLED:  # from whole paths, because errors grow along them
         error = paths.std(axis=0, ddof=1) / math.sqrt(len(paths))
         return paths.mean(axis=0), float(error.max())
     return paths[0], float(np.abs(paths[0] - paths[-1]).max())
@@ -132,29 +117,29 @@ def _combine(paths: FloatArray, status: Status) -> tuple[FloatArray, float]:
 
 def _path(channel: Channel, alpha: float, steps: int) -> list[tuple[float, float, float]]:
     """Return ``q_k, q_v, risk`` of each iteration."""
-    noise, out = channel.task.noise, []
+    noise, rows = channel.task.noise, []
     q = HattedOverlaps(0.0, 0.0).overlaps()
     for _ in range(steps):
         moments, variance = channel.moments(q), q.gap_v + noise**2
-        # at q = 0 the M_k of a selection task is zero up to the sign of a rounding
+        # at q = 0 the M_k of a selection task is zero up to rounding, of either sign
         key = max(0.0, alpha * moments.key)
         hats = HattedOverlaps(key, _ratio(alpha * moments.value, variance))
         q = hats.overlaps()
         # 1 + Δ² − q_v(1 − confusion), without cancellation
-        out.append((q.q_k, q.q_v, noise**2 + q.gap_v + q.q_v * channel.confusion(q)))
-    return out
+        rows.append((q.q_k, q.q_v, noise**2 + q.gap_v + q.q_v * channel.confusion(q)))
+    return rows
 
 
 def _known_path(
     task: Task, key: float, alpha: float, steps: int
 ) -> list[tuple[float, float, float]]:
     """Return the iterations of linear regression, the location being known."""
-    gap, out = 1.0, []
+    gap, rows = 1.0, []
     for _ in range(steps):
         q = HattedOverlaps(alpha * key, _ratio(alpha, gap + task.noise**2)).overlaps()
         gap = q.gap_v
-        out.append((q.q_k, q.q_v, task.noise**2 + gap))
-    return out
+        rows.append((q.q_k, q.q_v, task.noise**2 + gap))
+    return rows
 
 
 def _ratio(value: float, variance: float) -> float:

@@ -1,13 +1,14 @@
-r"""Trained attention with finitely many samples per dimension, exactly.
+r"""Exact theory of trained attention with finitely many samples per dimension.
 
-`erm_theory` solves state evolution at given ridges, `optimal_ridge` finds the best ones,
+`erm_theory` solves state evolution at given ridges, `optimal_ridge` finds the best ridges,
 `ridge_map` covers a grid, `large_alpha` gives the approach to infinite data. Nothing is compiled
 before the first call.
 """
 
 from slrlab.theory.erm.expansions import LargeAlpha, large_alpha
 from slrlab.theory.erm.result import ErmBranch, ErmTheory
-from slrlab.theory.erm.ridge import RidgeMap, optimal_ridge, ridge_map
+from slrlab.theory.erm.ridge import optimal_ridge
+from slrlab.theory.erm.ridge_map import RidgeMap, ridge_map
 from slrlab.theory.erm.solve import erm_theory
 
 __all__ = [

@@ -1,29 +1,17 @@
-"""Names of the sums that the compiled channel and its reference return. Compiles nothing."""
+"""Names and constants that the compiled channel and its reference share."""
 
-# sums returned for each block of samples
-(
-    G_K2,
-    G_V2,
-    TRACE_K,
-    TRACE_V,
-    G_K_TEACHER,
-    G_V_TEACHER,
-    G_K_FIELD,
-    G_V_FIELD,
-    G_K_SUM,
-    LOSS,
-    ENVELOPE,
-    BISTABLE,
-    JUMPED,
-    UNSOLVED,
-    GG_KK,
-    GG_KV,
-    GG_VV,
-    GG_CROSS,
-) = range(18)
+from slrlab.model.activation_code import NORMALISED, PROJECTION
+
+# columns of the sums of each block of samples
+G_K2, G_V2, TRACE_K, TRACE_V, G_K_TEACHER, G_V_TEACHER = range(6)
+G_K_FIELD, G_V_FIELD, G_K_SUM, LOSS, ENVELOPE = range(6, 11)
+BISTABLE, JUMPED, UNSOLVED = range(11, 14)
+GG_KK, GG_KV, GG_VV, GG_CROSS = range(14, 18)
 SUMS = 18
 # Newton steps after which a prox counts as unsolved
 MOST_STEPS = 60
-# where each prox is searched: from the field alone; from several starts; from the minimum that was
-# remembered, with several starts for those samples that were seen to have more than one
+# starts of each prox: the field alone; several; the remembered minimum, but several for samples
+# that had more than one minimum
 FROM_FIELD, EVERYWHERE, REMEMBERED = range(3)
+# families whose prox is searched from higher scores only: lower ones raise the other weights
+ONE_SIDED = (NORMALISED, PROJECTION)

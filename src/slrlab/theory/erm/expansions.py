@@ -6,7 +6,7 @@ population optimum, so that
 
     test risk = population risk + (S_k/h_k + S_v/h_v)/α + O(1/α²)
 
-at any fixed ridge, the best one included (a fixed ridge biases at order 1/α² only).
+at any fixed ridge, the best one included (a fixed ridge adds a bias of order 1/α² only).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class LargeAlpha(Result):
     Attributes
     ----------
     rate_k, rate_v
-        The share of keys and values in ``rate``.
+        The contributions of keys and values to ``rate``.
     rate_error
         Standard error of ``rate``.
     """
@@ -55,36 +55,36 @@ class LargeAlpha(Result):
 def large_alpha(task: Task, activation: Activation | str, *, seed: int = 0) -> LargeAlpha:
     """Return the leading correction to the population risk at large ``α``.
 
-    A free bias is taken at its population optimum; learning it costs nothing at this order.
+    A free bias has its value at the population optimum; learning it costs nothing at this order.
 
     Raises
     ------
     ValueError
-        If the population optimum is a limit (infinite keys): then there is no such expansion.
+        If the population optimum is a limit (infinite keys), where this expansion does not exist.
 
     Examples
     --------
     >>> from slrlab import SpikedSLR, large_alpha
-    >>> found = large_alpha(SpikedSLR(signal=2.0, length=3), "softmax")
-    >>> print(f"{found.population_risk:.4f} + {found.rate:.1f}/alpha")
+    >>> limit = large_alpha(SpikedSLR(signal=2.0, length=3), "softmax")
+    >>> print(f"{limit.population_risk:.4f} + {limit.rate:.1f}/alpha")
     0.3524 + 1.5/alpha
     """
     chosen = checked(task, activation, 1.0, 1.0)
-    ideal = minimal_risk(task, chosen)
-    if not math.isfinite(ideal.m_k) or ideal.status is Status.BOUNDARY:
+    population = minimal_risk(task, chosen)
+    if not math.isfinite(population.m_k) or population.status is Status.BOUNDARY:
         raise ValueError(
-            f"activation must have a finite population optimum, got m_k = {ideal.m_k:g} "
-            f"({ideal.status}) for {chosen.name}"
+            f"activation must have a finite population optimum, got m_k = {population.m_k:g} "
+            f"({population.status}) for {chosen.name}"
         )
     overlaps = ErmOverlaps(
-        m_k=ideal.m_k,
-        q_k=ideal.m_k**2,
+        m_k=population.m_k,
+        q_k=population.m_k**2,
         V_k=_NO_VARIANCE,
-        m_v=ideal.m_v,
-        q_v=ideal.m_v**2,
+        m_v=population.m_v,
+        q_v=population.m_v**2,
         V_v=_NO_VARIANCE,
     )
-    fixed = chosen if chosen.bias is not None else chosen.with_bias(ideal.bias)
+    fixed = chosen if chosen.bias is not None else chosen.with_bias(population.bias)
     channel = Channel.of(draw_fields(task, _SIZE, seed), fixed, task.noise, global_prox=False)
     blocks = channel.means(overlaps).conjugates(1.0, overlaps, "trace")
     keys = np.array([0.0 if hats.V_k == 0.0 else hats.q_k / hats.V_k for hats in blocks])
@@ -92,7 +92,7 @@ def large_alpha(task: Task, activation: Activation | str, *, seed: int = 0) -> L
     rate = Estimate.of(keys + values)
     return LargeAlpha(
         status=Status.SAMPLED,
-        population_risk=ideal.risk,
+        population_risk=population.risk,
         rate=rate.value,
         rate_error=rate.error,
         rate_k=float(keys.mean()),

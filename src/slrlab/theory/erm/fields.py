@@ -1,8 +1,8 @@
-"""Samples of what the channel of trained attention is averaged over, by randomised QMC.
+"""Samples of the random fields of trained attention, by randomised QMC.
 
 A sample holds standard normals only; the fields ``ω`` follow from them and the order parameters,
 so one sample serves a whole fixed-point search and makes its map smooth. The relevant token comes
-first. Blocks are independent scrambles: their scatter is the error bar.
+first. Blocks are independent scrambles: the standard errors come from their differences.
 """
 
 from __future__ import annotations
@@ -29,13 +29,18 @@ class FieldGroup:
     n_z: FloatArray
     n_y: FloatArray
 
+    @property
+    def length(self) -> int:
+        """Number of tokens of each sequence."""
+        return int(self.n_k.shape[-1])
+
 
 @dataclass(frozen=True)
 class FieldSample:
     """All groups; ``gaussian`` says that given the location the key scores are Gaussian.
 
-    Then ``chi_base`` is their mean and ``n_k`` carries field and teacher together, which saves
-    ``L`` dimensions; else ``chi_base`` holds the teacher's scores themselves.
+    Then ``chi_base`` is their mean and ``n_k`` stands for field and teacher together, which saves
+    ``L`` dimensions; else ``chi_base`` is the teacher's scores.
     """
 
     groups: tuple[FieldGroup, ...]
@@ -51,10 +56,9 @@ def draw_fields(task: Task, log2_size: int, seed: int = 0) -> FieldSample:
     """Draw `BLOCKS` blocks of about ``2**log2_size`` sequences each."""
     gaussian = task.gaussian_shift is not None
     groups = []
-    for length, weight, share in task.length.shares(log2_size):
-        scores = 0 if gaussian else length + 1
-        dimension = 2 * length + 1 + scores
-        normals = np.stack(list(normal_replicates(dimension, share, BLOCKS, (seed, length))))
+    for length, weight, log2_share in task.length.shares(log2_size):
+        dimension = 2 * length + 1 + (0 if gaussian else length + 1)
+        normals = np.stack(list(normal_replicates(dimension, log2_share, BLOCKS, (seed, length))))
         n_y, normals = normals[..., 0], normals[..., 1:]
         n_k, n_z = normals[..., :length], normals[..., length : 2 * length]
         if task.gaussian_shift is not None:

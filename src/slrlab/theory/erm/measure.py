@@ -1,7 +1,7 @@
-r"""What is computed at a fixed point: risk, error bars, stability, status, as a result.
+r"""Solutions of state evolution, and the result at a solution: risk, errors, stability, status.
 
-The scatter of the blocks of a sample becomes an error bar by linear response. This module must not
-know how fixed points are found.
+Linear response turns the differences between the blocks of a sample into standard errors. This
+module does not search for fixed points.
 """
 
 from __future__ import annotations
@@ -15,26 +15,31 @@ import numpy as np
 
 from slrlab._result import Estimate, Status
 from slrlab._types import FloatArray
+from slrlab.model.setting import Setting
 from slrlab.numerics.fixed_point import FixedPoint
 from slrlab.theory.erm import codes
 from slrlab.theory.erm.equations import Channel, ChannelMeans
-from slrlab.theory.erm.overlaps import Coordinate, ErmOverlaps
+from slrlab.theory.erm.overlaps import ORDER, Coordinate, ErmOverlaps
 from slrlab.theory.erm.problem import Problem, Response
 from slrlab.theory.erm.result import ErmBranch, ErmTheory
-from slrlab.theory.erm.stability import MOST_GAP, jump_warning, replicon
+from slrlab.theory.erm.stability import MOST_GAP, replicon, trace_gap
 
-_MOST_UNSOLVED = 0.01  # share of samples whose prox did not settle (sparsemax: on a kink)
+_MOST_UNSOLVED = 0.01  # fraction of samples whose prox did not settle (sparsemax: on a kink)
 
 
 @dataclass(frozen=True)
 class Solution:
-    """A fixed point on one sample, and what is computed there."""
+    """A fixed point of one problem on one sample; ``steps`` counts all evaluations of the map."""
 
     problem: Problem
-    overlaps: ErmOverlaps
-    found: FixedPoint
+    fixed_point: FixedPoint
     channel: Channel
     steps: int
+
+    @cached_property
+    def overlaps(self) -> ErmOverlaps:
+        """The order parameters at the fixed point."""
+        return ErmOverlaps.from_vector(self.fixed_point.point)
 
     @cached_property
     def means(self) -> ChannelMeans:
@@ -45,13 +50,19 @@ class Solution:
 
     @property
     def usable(self) -> bool:
-        """Whether the iteration got close enough to anything to be measured."""
-        return not self.found.diverged and bool(np.isfinite(self.found.point).all())
+        """Whether the iteration ended at finite numbers."""
+        return not self.fixed_point.diverged and bool(np.isfinite(self.fixed_point.point).all())
 
     @property
     def settled(self) -> bool:
         """Whether the residual is small enough for a coarse sample."""
-        return self.found.converged or (self.found.stalled and self.found.residual < 0.02)
+        end = self.fixed_point
+        return end.converged or (end.stalled and end.residual < 0.02)
+
+    @property
+    def risk(self) -> float:
+        """The test risk; infinite if the iteration did not settle."""
+        return self.problem.risk(self.overlaps) if self.settled else math.inf
 
 
 def measure(
@@ -63,7 +74,7 @@ def measure(
 ) -> ErmTheory:
     """Return risk, errors, stability and status at a fixed point."""
     problem, overlaps = solution.problem, solution.overlaps
-    channel = solution.channel
+    end, channel = solution.fixed_point, solution.channel
     means = channel.means(overlaps, squares=True)
     x = overlaps.to_vector()
     if response is None:
@@ -73,45 +84,43 @@ def measure(
     remaining = response.matrix @ (images.mean(axis=0) - x)
     risk, risk_error = problem.risk(overlaps), Estimate.of(shifts @ slope).error
     eigenvalue = replicon(means, problem.alpha, overlaps)
-    warning = jump_warning(means, problem.alpha, overlaps)
-    stable = bool(eigenvalue < 1.0 and warning.trace_gap <= MOST_GAP)
-    solved = solution.found.converged or bool(
+    gap = trace_gap(means, problem.alpha, overlaps)
+    stable = bool(eigenvalue < 1.0 and gap <= MOST_GAP)
+    solved = end.converged or bool(
         np.abs(remaining).max() < 0.1 and abs(remaining @ slope) < risk_error
     )
     accurate = risk_error <= tolerance and means.mean("UNSOLVED") < _MOST_UNSOLVED
-    other = replace(problem, stiffness="trace" if problem.stiffness == "stein" else "stein")
-    here, there = (form.images(means.pooled, overlaps)[0] for form in (problem, other))
-    elsewhere = risk + float(slope @ response.matrix @ (there - here))
+    forms = (problem, problem.other_form)
+    here, there = (form.images(means.pooled, overlaps)[0] for form in forms)
+    ridges = problem.ridges(means, overlaps)
+    other_risk = risk + float(slope @ response.matrix @ (there - here))
     return ErmTheory(
-        status=_status(solution.found, solved, stable, accurate),
+        status=_status(end.diverged, solved, stable, accurate),
         test_risk=risk,
         test_risk_error=risk_error,
-        test_risk_low=min(risk, elsewhere),
-        test_risk_high=max(risk, elsewhere),
+        test_risk_low=min(risk, other_risk),
+        test_risk_high=max(risk, other_risk),
         train_mse=means.mean("LOSS"),
         objective=problem.objective(means, overlaps),
         **{key: getattr(overlaps, key) for key in ORDER},
         bias=overlaps.bias if problem.trains_bias else float(problem.activation.bias or 0.0),
         replicon=eigenvalue,
         stable=stable,
-        bistable_fraction=warning.bistable_fraction,
-        trace_gap=warning.trace_gap,
+        bistable_fraction=means.mean("BISTABLE"),
+        trace_gap=gap,
         branch=name,
         branches=branches,
         samples=channel.fields.size,
         steps=solution.steps,
-        residual=solution.found.residual,
+        residual=end.residual,
         stiffness=problem.stiffness,
-        setting=problem.setting(*problem.ridges(means, overlaps)),
+        setting=Setting(problem.task, problem.activation, problem.alpha, *ridges),
         errors=_errors(problem, overlaps, means, shifts, response),
     )
 
 
-ORDER = ("m_k", "m_v", "q_k", "q_v", "V_k", "V_v")
-
-
-def _status(found: FixedPoint, solved: bool, stable: bool, accurate: bool) -> Status:
-    if found.diverged:
+def _status(diverged: bool, solved: bool, stable: bool, accurate: bool) -> Status:
+    if diverged:
         return Status.DIVERGED
     if not solved:
         return Status.NOT_CONVERGED
@@ -127,7 +136,7 @@ def _errors(
     shifts: FloatArray,
     response: Response,
 ) -> dict[str, float]:
-    """Return standard errors from the shifts of the coordinates that each block asks for."""
+    """Return standard errors, given how each block shifts the coordinates of the fixed point."""
     by = dict(zip(Coordinate, shifts.T, strict=True))
     m_k, m_v = by[Coordinate.M_K], by[Coordinate.M_V]
     moves = {
@@ -138,7 +147,7 @@ def _errors(
         "V_k": overlaps.V_k * by[Coordinate.LOG_V_K],
         "V_v": overlaps.V_v * by[Coordinate.LOG_V_V],
         "train_mse": means.rows[:, codes.LOSS] + shifts @ response.loss_slope,
-        # the objective is stationary in the order parameters: only its own average scatters
+        # the objective is stationary in the order parameters: only its own average varies
         "objective": problem.alpha * means.rows[:, codes.ENVELOPE],
     }
     return {name: Estimate.of(move).error for name, move in moves.items()}
@@ -147,9 +156,8 @@ def _errors(
 def branch_of(name: str, solution: Solution) -> ErmBranch:
     """Return the summary of a fixed point, named after the start that led there."""
     problem, overlaps = solution.problem, solution.overlaps
-    status = Status.SAMPLED if solution.settled else Status.NOT_CONVERGED
     return ErmBranch(
-        status=status,
+        status=Status.SAMPLED if solution.settled else Status.NOT_CONVERGED,
         branch=name,
         test_risk=problem.risk(overlaps),
         objective=problem.objective(solution.means, overlaps),
@@ -172,5 +180,5 @@ def no_solution(problem: Problem) -> ErmTheory:
         samples=0,
         steps=0,
         stiffness=problem.stiffness,
-        setting=problem.setting(*ridges),
+        setting=Setting(problem.task, problem.activation, problem.alpha, *ridges),
     )

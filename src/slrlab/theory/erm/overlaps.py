@@ -1,25 +1,25 @@
-"""Order parameters of trained attention, plain and conjugate; two types that never mix.
+"""Order parameters of trained attention, plain and conjugate: two types that never mix.
 
-`ErmOverlaps` describe the vectors ``k, v``; `Conjugates` (the hatted ones) describe what the data
-say about them. This module holds the two small algebraic halves of state evolution.
+`ErmOverlaps` describe the vectors ``k, v``; `Conjugates` (hatted) describe the information that
+the data give on them. The two halves of state evolution that are pure algebra are methods here.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import IntEnum
 
 import numpy as np
 
 from slrlab._types import FloatArray
 
-_SMALLEST = 1e-10  # of residuals and stiffness: below, a vector is absent or unbounded
+_SMALLEST = 1e-10  # residuals and stiffnesses are cut off here
 _LARGEST_V = 1e10
 
 
 class Coordinate(IntEnum):
-    """Where each number stands in the vector of unconstrained coordinates."""
+    """Index of each number in the vector of unconstrained coordinates."""
 
     M_K = 0
     LOG_R_K = 1
@@ -31,15 +31,22 @@ class Coordinate(IntEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ErmOverlaps:
-    """``m = w·w*/D``, ``q = |w|²/D`` and the variance ``V`` for keys and values; the bias."""
-
+class _KeysAndValues:
     m_k: float
     q_k: float
     V_k: float
     m_v: float
     q_v: float
     V_v: float
+
+
+ORDER = tuple(field.name for field in fields(_KeysAndValues))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ErmOverlaps(_KeysAndValues):
+    """``m = w·w*/D``, ``q = |w|²/D`` and the variance ``V`` of keys and values; the bias."""
+
     bias: float = 0.0
 
     @property
@@ -53,42 +60,32 @@ class ErmOverlaps:
         return self.q_v - self.m_v**2
 
     def to_vector(self) -> FloatArray:
-        """Return the coordinates: overlaps, logs of residuals and variances, bias."""
-        x = np.empty(len(Coordinate))
-        x[Coordinate.M_K], x[Coordinate.M_V] = self.m_k, self.m_v
-        x[Coordinate.LOG_R_K], x[Coordinate.LOG_R_V] = _log(self.R_k), _log(self.R_v)
-        x[Coordinate.LOG_V_K], x[Coordinate.LOG_V_V] = _log(self.V_k), _log(self.V_v)
-        x[Coordinate.BIAS] = self.bias
-        return x
+        """Return the numbers in the order of `Coordinate`; logarithms are cut off from below."""
+        positive = (self.R_k, self.V_k, self.R_v, self.V_v)
+        log_R_k, log_V_k, log_R_v, log_V_v = (math.log(max(x, _SMALLEST)) for x in positive)
+        return np.array([self.m_k, log_R_k, log_V_k, self.m_v, log_R_v, log_V_v, self.bias])
 
     @classmethod
     def from_vector(cls, x: FloatArray) -> ErmOverlaps:
         """Return the overlaps with these coordinates."""
-        m_k, m_v = float(x[Coordinate.M_K]), float(x[Coordinate.M_V])
+        m_k, log_R_k, log_V_k, m_v, log_R_v, log_V_v, bias = x.tolist()
         return cls(
             m_k=m_k,
-            q_k=m_k**2 + math.exp(x[Coordinate.LOG_R_K]),
-            V_k=math.exp(x[Coordinate.LOG_V_K]),
+            q_k=m_k**2 + math.exp(log_R_k),
+            V_k=math.exp(log_V_k),
             m_v=m_v,
-            q_v=m_v**2 + math.exp(x[Coordinate.LOG_R_V]),
-            V_v=math.exp(x[Coordinate.LOG_V_V]),
-            bias=float(x[Coordinate.BIAS]),
+            q_v=m_v**2 + math.exp(log_R_v),
+            V_v=math.exp(log_V_v),
+            bias=bias,
         )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Conjugates:
+class Conjugates(_KeysAndValues):
     """The hatted order parameters ``m̂, q̂, V̂`` of keys and values."""
 
-    m_k: float
-    q_k: float
-    V_k: float
-    m_v: float
-    q_v: float
-    V_v: float
-
     def variances(self, ridge_k: float, ridge_v: float) -> tuple[float, float]:
-        """Return ``V_a = 1/(r_a + V̂_a)``; nan where the data do not hold the vector."""
+        """Return ``V_a = 1/(r_a + V̂_a)``; nan if the sum is negative."""
         return _inverse(ridge_k + self.V_k), _inverse(ridge_v + self.V_v)
 
     def ridges(self, V_k: float, V_v: float) -> tuple[float, float]:
@@ -106,10 +103,6 @@ class Conjugates:
             V_v=V_v,
             bias=bias,
         )
-
-
-def _log(value: float) -> float:
-    return math.log(max(value, _SMALLEST))
 
 
 def _inverse(stiffness: float) -> float:

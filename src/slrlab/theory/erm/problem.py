@@ -1,37 +1,35 @@
-r"""One set of state-evolution equations: the map, its risk and how sampling errors pass through.
+r"""One set of state-evolution equations: the map, the risk, and the response to sampling errors.
 
 A `Problem` joins a task, an activation, ``α`` and, for keys and values each, either the ridge or
-the variance ``V``: at fixed ``V`` the ridge that belongs to the solution is read off afterwards,
-which removes an equation. This module evaluates; `slrlab.theory.erm.solve` searches.
+the variance ``V``. At fixed ``V`` the ridge follows from the solution, which removes an equation.
+This module evaluates the equations; `slrlab.theory.erm.solve` solves them.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
 
 from slrlab._types import FloatArray
 from slrlab.model.activations import Activation
-from slrlab.model.setting import Setting
 from slrlab.model.tasks import Task
 from slrlab.numerics.differences import central_differences
 from slrlab.theory.erm.equations import Channel, ChannelMeans, Stiffness
-from slrlab.theory.erm.fields import FieldSample
 from slrlab.theory.erm.overlaps import Conjugates, Coordinate, ErmOverlaps
 from slrlab.theory.moments import AttentionMoments, attention_moments
 
 _DIFFERENCE = 0.1  # wide enough to average over the jumps of a small sample
-_DIGITS = 0.75  # resolution of the risk: six digits, sampling leaves fewer
+_RESOLUTION = 0.75  # of the risk: six digits, more than sampling has
 
 
 @lru_cache(maxsize=16)
 def _moments(task: Task, activation: Activation, m_k: float, R_k: float) -> AttentionMoments:
-    """Return the moments of given keys; the same keys are met with several values."""
-    return attention_moments(task, activation, m_k, R_k, resolution=_DIGITS, check=False)
+    """Return the moments of given keys; searches ask for the same keys with several values."""
+    return attention_moments(task, activation, m_k, R_k, resolution=_RESOLUTION, check=False)
 
 
 @dataclass(frozen=True)
@@ -44,9 +42,9 @@ class Response:
 
 @dataclass(frozen=True)
 class Problem:
-    """The equations of one point; of ``ridge_a`` and ``V_a`` exactly one is a number.
+    """The equations of one setting; of ``ridge_a`` and ``V_a`` exactly one is a number.
 
-    ``stiffness`` says which form of ``V̂`` the equations take.
+    ``stiffness`` is the form of ``V̂`` in the equations.
     """
 
     task: Task
@@ -64,35 +62,29 @@ class Problem:
         return self.activation.bias is None
 
     @property
-    def _moving(self) -> list[Coordinate]:
-        """The coordinates but a bias that is given."""
-        return [i for i in Coordinate if self.trains_bias or i is not Coordinate.BIAS]
+    def other_form(self) -> Problem:
+        """The same problem with the other form of ``V̂``."""
+        return replace(self, stiffness="trace" if self.stiffness == "stein" else "stein")
 
-    def setting(self, ridge_k: float, ridge_v: float) -> Setting:
-        """Return what a solution with these ridges belongs to."""
-        return Setting(self.task, self.activation, self.alpha, ridge_k, ridge_v)
+    @property
+    def _moving(self) -> list[Coordinate]:
+        """All coordinates except a bias that is given."""
+        return [i for i in Coordinate if self.trains_bias or i is not Coordinate.BIAS]
 
     def images(self, means: ChannelMeans, overlaps: ErmOverlaps) -> FloatArray:
         """Return, for each row of the means, the coordinates that the equations map to."""
         with np.errstate(all="ignore"):
             hats = means.conjugates(self.alpha, overlaps, self.stiffness)
-            rows = [
-                self._image(hat, overlaps, float(push))
-                for hat, push in zip(hats, means.bias_steps(), strict=True)
-            ]
-        return np.array(rows)
+            steps = means.bias_steps().tolist() if self.trains_bias else [0.0] * len(hats)
+            rows = zip(hats, steps, strict=True)
+            return np.array([self._image(hat, overlaps.bias + step) for hat, step in rows])
 
-    def _image(self, hats: Conjugates, overlaps: ErmOverlaps, push: float) -> FloatArray:
+    def _image(self, hats: Conjugates, bias: float) -> FloatArray:
         V_k, V_v = hats.variances(self.ridge_k or 0.0, self.ridge_v or 0.0)
         V_k, V_v = self.V_k or V_k, self.V_v or V_v
         if not (math.isfinite(V_k) and math.isfinite(V_v)):
             return np.full(len(Coordinate), math.nan)
-        bias = overlaps.bias + (push if self.trains_bias else 0.0)
         return hats.overlaps(V_k, V_v, bias).to_vector()
-
-    def channel(self, fields: FieldSample, *, global_prox: bool) -> Channel:
-        """Return the output channel on a sample of fields."""
-        return Channel.of(fields, self.activation, self.task.noise, global_prox)
 
     def step(
         self, channel: Channel, *, remembered: bool = False
@@ -110,13 +102,11 @@ class Problem:
         return function
 
     def ridges(self, means: ChannelMeans, overlaps: ErmOverlaps) -> tuple[float, float]:
-        """Return the ridges, given or read off."""
+        """Return the ridges, given or implied by the variances."""
         (hats,) = means.pooled.conjugates(self.alpha, overlaps, self.stiffness)
         r_k, r_v = hats.ridges(overlaps.V_k, overlaps.V_v)
-        return (
-            self.ridge_k if self.ridge_k is not None else r_k,
-            self.ridge_v if self.ridge_v is not None else r_v,
-        )
+        r_k = r_k if self.ridge_k is None else self.ridge_k
+        return r_k, r_v if self.ridge_v is None else self.ridge_v
 
     def objective(self, means: ChannelMeans, overlaps: ErmOverlaps) -> float:
         """Return the training objective per dimension, ``½αEρ² + ½Σ r_a q_a``."""
@@ -131,20 +121,18 @@ class Problem:
         return self.task.noise**2 + moments.risk(overlaps.m_v, overlaps.R_v)
 
     def risk_slope(self, x: FloatArray) -> FloatArray:
-        """Return the gradient of the risk in the coordinates (the variances do not enter)."""
-        variances = (Coordinate.LOG_V_K, Coordinate.LOG_V_V)
-        moved = [i for i in self._moving if i not in variances]
+        """Return the gradient of the risk in the coordinates."""
         slope = np.zeros(x.size)
-        slope[moved] = central_differences(
-            lambda point: self.risk(ErmOverlaps.from_vector(point)), x, 1e-3, moved
+        slope[self._moving] = central_differences(
+            lambda point: self.risk(ErmOverlaps.from_vector(point)), x, 1e-3, self._moving
         )
         return slope
 
     def response(self, channel: Channel, x: FloatArray, *, remembered: bool = False) -> Response:
-        """Return how the fixed point answers a shift of the map.
+        """Return the response of the fixed point to a shift of the map.
 
         The Jacobian of the pooled map is taken by central differences. The same matrix turns the
-        scatter of the blocks into error bars and the residual into a Newton step.
+        differences between blocks into standard errors and the residual into a Newton step.
         """
 
         def image_and_loss(point: FloatArray) -> FloatArray:

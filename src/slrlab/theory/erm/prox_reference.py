@@ -1,9 +1,9 @@
 r"""Plain NumPy twin of the compiled output channel, for tests: textbook formulas, dense algebra.
 
-Same signature, samples, starts and stopping rule as `slrlab.theory.erm.prox_kernel`, but nothing
-of its low-rank algebra: the weights have a dense Jacobian ``J`` and second derivatives
-``T(c) = Σ_j c_j ∇²σ_j``, the loss ``½(y − σᵀz)²`` a ``2L×2L`` Hessian ``H``, Newton steps come
-from eigenvectors and the gain is ``G = (I + HV)⁻¹H``. This module must not import the kernel.
+Same signature, samples, starts and stopping rule as `slrlab.theory.erm.prox_kernel`, but none of
+its low-rank algebra: the weights have a dense Jacobian and second derivatives, the loss
+``½(y − σᵀz)²`` a ``2L×2L`` Hessian ``H``, Newton steps come from eigenvectors and the gain is
+``G = (I + HV)⁻¹H``. This module must not import the kernel.
 """
 
 # notation: docs/notation.md, "Trained attention"
@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from slrlab._types import FloatArray
-from slrlab.model.activation_code import ELEMENTWISE
-from slrlab.model.weights_reference import ActivationNumbers, CodedWeights, dot, outer
+from slrlab.model.activation_code import ActivationNumbers
+from slrlab.model.weights_reference import CodedWeights, dot, outer
 from slrlab.theory.erm import codes
 
 Mask = npt.NDArray[np.bool_]
@@ -35,6 +35,10 @@ class _Samples:
     V_v: float
     attention: CodedWeights
 
+    @property
+    def tolerance(self) -> float:
+        return 1e-4 * min(1.0, math.sqrt(self.V_k))
+
     def take(self, rows: Indices) -> _Samples:
         fields = (self.omega_k[rows], self.omega_z[rows], self.y[rows])
         return _Samples(*fields, self.V_k, self.V_v, self.attention)
@@ -48,8 +52,8 @@ class _Samples:
         """Return ``F = ½(y − σᵀẑ)² + |χ − ω_χ|²/2V_k + |ẑ − ω_z|²/2V_v``."""
         rho, z = self.values(self.attention.weights(chi))
         away_k, away_z = chi - self.omega_k, z - self.omega_z
-        near = dot(away_k, away_k) / self.V_k + dot(away_z, away_z) / self.V_v
-        return np.asarray(0.5 * (rho**2 + near)[:, 0])
+        penalty = dot(away_k, away_k) / self.V_k + dot(away_z, away_z) / self.V_v
+        return np.asarray(0.5 * (rho**2 + penalty)[:, 0])
 
     def hessian(self, chi: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return gradient ``(−ρ Jᵀẑ, −ρ σ)`` and ``2L×2L`` Hessian of ``½(y − σᵀz)²`` at ``ẑ``."""
@@ -74,10 +78,6 @@ class _Samples:
         return slope[:, k] + (chi - self.omega_k) / self.V_k, full
 
 
-def _tolerance(samples: _Samples) -> float:
-    return 1e-4 * min(1.0, math.sqrt(samples.V_k))
-
-
 def _shift(lowest: FloatArray, V_k: float) -> FloatArray:
     """Return the first of ``0, ¼, ½, 1, 2, …`` over ``V_k`` that makes the Hessian positive."""
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -87,7 +87,7 @@ def _shift(lowest: FloatArray, V_k: float) -> FloatArray:
 
 def _descend(samples: _Samples, start: FloatArray) -> tuple[FloatArray, FloatArray, Mask]:
     """Run Newton's method to a local minimum; return it, ``F`` there and whether it settled."""
-    tolerance = _tolerance(samples)
+    tolerance = samples.tolerance
     chi, value = start.copy(), samples.objective(start)
     moving, settled = np.ones(len(chi), dtype=bool), np.zeros(len(chi), dtype=bool)
     for _ in range(codes.MOST_STEPS):
@@ -101,11 +101,11 @@ def _descend(samples: _Samples, start: FloatArray) -> tuple[FloatArray, FloatArr
         along = (slope[:, None, :] @ axes)[:, 0] / (curvature + shift[:, None])
         step = -(axes @ along[..., None])[..., 0]
         largest = np.abs(step).max(axis=1)
-        there = largest <= 1e-3 * tolerance
-        close = there | ((shift == 0.0) & (largest <= tolerance))
-        least = np.where(close, np.inf, dot(step, slope)[:, 0])
-        step[there] = 0.0
-        scale, new = _line_search(part, chi[rows], value[rows], step, least, 1e-3 * tolerance)
+        arrived = largest <= 1e-3 * tolerance
+        close = arrived | ((shift == 0.0) & (largest <= tolerance))
+        fall = np.where(close, np.inf, dot(step, slope)[:, 0])
+        step[arrived] = 0.0
+        scale, new = _line_search(part, chi[rows], value[rows], step, fall, 1e-3 * tolerance)
         chi[rows] += scale[:, None] * step
         value[rows] = np.where(scale > 0.0, new, value[rows])
         settled[rows] = close
@@ -136,14 +136,14 @@ def _line_search(
 def _solve(
     samples: _Samples, start: FloatArray, starts: Mask
 ) -> tuple[FloatArray, Mask, Mask, Mask]:
-    """Return the lowest minimum found and whether there were several, it jumped, it settled.
+    """Return the lowest minimum; whether there are several, it jumped, it settled.
 
-    ``starts`` says which samples are searched from more than one start.
+    ``starts`` marks the samples that are searched from more than one start.
     """
     best, lowest, settled = _descend(samples, start)
     several, jumped = np.zeros_like(settled), np.zeros_like(settled)
     length = best.shape[1]
-    sides = (1.0, -1.0) if samples.attention.numbers[0] == ELEMENTWISE else (1.0,)
+    sides = (1.0,) if samples.attention.numbers[0] in codes.ONE_SIDED else (1.0, -1.0)
     for token, side in [(t, s) for t in range(length) for s in sides] if length > 1 else []:
         reach = np.sqrt(2.0 * samples.V_k * lowest)
         rows = np.flatnonzero(starts & (reach >= 0.02))
@@ -151,7 +151,7 @@ def _solve(
         start[:, token] += 0.75 * side * reach[rows]
         chi, value, good = _descend(samples.take(rows), start)
         apart = np.abs(chi - best[rows]).max(axis=1)
-        several[rows] |= good & (apart > 10.0 * _tolerance(samples))
+        several[rows] |= good & (apart > 10.0 * samples.tolerance)
         better = value < lowest[rows] - 1e-9 * (1.0 + lowest[rows])
         won = rows[better]
         best[won], lowest[won], settled[won] = chi[better], value[better], good[better]
@@ -173,16 +173,16 @@ def channel_sums(
     squares: bool,
 ) -> FloatArray:
     """Return the means of the `SUMS` quantities for each block of samples, as the kernel does."""
-    m_k, spread_k, slope_k, bias, m_v, q_v, noise, V_k, V_v = order
+    m_k, std_k, slope_k, bias, m_v, q_v, noise, V_k, V_v = order
     blocks, size, length = n_k.shape
     base, n_k, n_z = (array.reshape(-1, length) for array in (chi_base, n_k, n_z))
     n_y = n_y.reshape(-1, 1)
     left = max(1.0 - m_v**2 / q_v, 0.0)
-    spread_y = math.sqrt(left + noise**2)
+    std_y = math.sqrt(left + noise**2)
     z_star = m_v / math.sqrt(q_v) * n_z
-    y = z_star[:, :1] + spread_y * n_y
-    z_star[:, :1] += left / spread_y * n_y if spread_y > 0.0 else 0.0
-    omega_k, omega_z = m_k * base + spread_k * n_k + bias, math.sqrt(q_v) * n_z
+    y = z_star[:, :1] + std_y * n_y
+    z_star[:, :1] += left / std_y * n_y if std_y > 0.0 else 0.0
+    omega_k, omega_z = m_k * base + std_k * n_k + bias, math.sqrt(q_v) * n_z
     samples = _Samples(omega_k, omega_z, y, V_k, V_v, CodedWeights(activation, table))
     starts = np.full(blocks * size, search == codes.EVERYWHERE)
     start = omega_k

@@ -1,4 +1,4 @@
-"""What the theory of trained attention returns."""
+"""Results of the theory of trained attention."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from slrlab.model.setting import Setting
 
 @dataclass(frozen=True)
 class ErmBranch(Result):
-    """One fixed point of state evolution, as first found (on a small sample).
+    """One fixed point of state evolution on a small sample.
 
     Attributes
     ----------
@@ -48,9 +48,9 @@ class ErmTheory(Result):
     replicon, stable
         Stability of replica symmetry: ``stable`` is ``replicon < 1`` and ``trace_gap <= 0.03``.
     bistable_fraction, trace_gap
-        Signs that the prox jumps, where the replicon understates the instability.
+        Measures of the jumps of the prox, where the replicon understates the instability.
     stiffness
-        The form of ``V̂`` in the equations that were solved, ``stein`` or ``trace``.
+        Form of ``V̂`` in the equations, ``stein`` or ``trace``.
     branch, branches
         The start that led to the fixed point of lowest objective, and all distinct ones.
     samples, steps, residual

@@ -1,13 +1,12 @@
-r"""The best ridge of trained attention, and the whole map of ridges.
+r"""The best ridges of trained attention.
 
-A grid of ridges needs hundreds of fixed points. Here the search runs over the variances
-``(V_k, V_v)``: at fixed ``V`` four equations remain instead of six, the ridge that belongs to a
-solution is read off as ``r_a = 1/V_a − V̂_a``, and the test risk is a smooth function that Newton's
-method minimises in tens of fixed points. Where it would need a negative ridge, that ridge is 0 and
-the other one is searched alone.
+The search runs over the variances ``(V_k, V_v)``: at fixed ``V`` four equations remain instead of
+six, the ridge of a solution is ``r_a = 1/V_a − V̂_a``, and the test risk is a smooth function that
+Newton's method minimises in tens of fixed points, where a grid of ridges needs hundreds. Where the
+minimum has a negative ridge, that ridge is 0 and the other one is searched alone.
 
-Two searches, from different starts and on independent samples, find two optima; they and the point
-between them are compared on a third sample, and how much they differ is what the search may have
+Two searches, from different starts and on independent samples, give two optima. They and the point
+between them are compared on a third sample; their differences estimate what the search may have
 missed. Where the prox jumps too much for the theory to hold (weak ridges, few samples), the ridge
 of the keys is raised until it holds.
 """
@@ -15,37 +14,48 @@ of the keys is raised until it holds.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slrlab import _checks
-from slrlab._plot import axes_of, draw_map, log_scale, mark_of, mark_statuses
-from slrlab._result import Result, Status
+from slrlab._errors import ComputationError
+from slrlab._result import Status
 from slrlab._types import FloatArray, Report
 from slrlab.model.activations import Activation
 from slrlab.model.tasks import Task
 from slrlab.numerics.minimise import newton_minimum
+from slrlab.theory.erm.equations import Channel
 from slrlab.theory.erm.measure import Solution, no_solution
 from slrlab.theory.erm.overlaps import ErmOverlaps
 from slrlab.theory.erm.problem import Problem, Response
 from slrlab.theory.erm.result import ErmTheory
 from slrlab.theory.erm.solve import COARSE, Solver, checked
-from slrlab.theory.erm.stability import MOST_GAP, jump_warning
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
+from slrlab.theory.erm.stability import MOST_GAP, trace_gap
 
 _SEARCH_SIZE, _FINAL_SIZE = 10, 11
-_MANY_STEPS = 8  # of a solution, by which it shows that the response is out of date
-_SMALLEST_LOG_V = -12.0  # a ridge of about 1e5: the vector is switched off
-_SMALL_GAIN = 0.05  # of the tolerance: a search stops where it promises less
+_MOST_STEPS = 8  # a solution that takes more needs a new response
+_SMALLEST_LOG_V = -12.0  # a ridge of about 1e5: the vector is zero
+_LEAST_GAIN = 0.05  # of the tolerance: the search stops where the model predicts less
 _OTHER_SAMPLE = 1 << 32  # added to the seed of the second search
 _STRENGTHS = ((0.5, 2.0, 8.0, 0.1), (0.1, 2.0, 0.5, 8.0))  # first ridges of the two searches
 _MARGIN, _RAISE, _MOST_RAISES = 0.9, 1.25, 30
+
+
+@dataclass(frozen=True)
+class _Optimum:
+    """Ridges of least risk, and the overlaps there; ``edge``: the risk still falls as one grows."""
+
+    ridge_k: float
+    ridge_v: float
+    overlaps: ErmOverlaps
+    edge: bool = False
+
+    def between(self, other: _Optimum) -> _Optimum:
+        """Return the ridges halfway to another optimum, on a logarithmic scale."""
+        ridge_k = math.sqrt(self.ridge_k * other.ridge_k)
+        ridge_v = math.sqrt(self.ridge_v * other.ridge_v)
+        return _Optimum(ridge_k, ridge_v, self.overlaps, self.edge and other.edge)
 
 
 @dataclass
@@ -69,43 +79,38 @@ class _Search:
         )
 
     def at(self, log_v: FloatArray) -> float:
-        """Return the risk with the free variances set; infinite where nothing is found."""
+        """Return the risk with the free variances set; infinite where there is no solution."""
         if np.min(log_v, initial=0.0) < _SMALLEST_LOG_V:
             return math.inf
         problem, start = self._fixed(log_v), self.last.overlaps
         solution = self.solver.solve(problem, start, _SEARCH_SIZE, response=self.response)
         self.solved[tuple(log_v)] = solution
-        return problem.risk(solution.overlaps) if solution.settled else math.inf
+        return solution.risk
 
     def around(self, centre: FloatArray) -> Callable[[FloatArray], float]:
-        """Return the risk near a point that was solved: each prox goes on from its minimum there.
+        """Return the risk around a point that was solved, by linear response and cheap searches.
 
-        Solutions start where the linear response at the centre predicts them.
+        Solutions start where the response predicts them, each prox from its minimum at the centre.
         """
         self.last = last = self.solved[tuple(centre)]
-        response = last.problem.response(last.channel, last.found.point, remembered=True)
+        response = last.problem.response(last.channel, last.fixed_point.point, remembered=True)
         self.response = response
 
-        def near(log_v: FloatArray) -> float:
+        def risk(log_v: FloatArray) -> float:
             if np.min(log_v) < _SMALLEST_LOG_V:
                 return math.inf
-            solution = self.solver.near(self._fixed(log_v), last, response)
-            return self.problem.risk(solution.overlaps) if solution.settled else math.inf
+            return self.solver.solve_near(self._fixed(log_v), last, response).risk
 
-        return near
+        return risk
 
     def minimise(self) -> None:
         """Search from the last solution; afterwards the last solution is the one of least risk."""
-        start = self.last.overlaps
-        free = [
-            math.log(V)
-            for V, ridge in ((start.V_k, self.problem.ridge_k), (start.V_v, self.problem.ridge_v))
-            if ridge is None
-        ]
+        start, problem = self.last.overlaps, self.problem
+        pairs = ((start.V_k, problem.ridge_k), (start.V_v, problem.ridge_v))
         self.response, self.solved = None, {}
-        found = newton_minimum(
+        minimum = newton_minimum(
             self.at,
-            np.array(free),
+            np.array([math.log(V) for V, ridge in pairs if ridge is None]),
             around=self.around,
             difference=0.1,
             longest_step=1.2,
@@ -113,51 +118,33 @@ class _Search:
             least_gain=self.least_gain,
             most=12,
         )
-        self.last = self.solved[tuple(found.point)]
+        if tuple(minimum.point) not in self.solved:  # it starts beyond the smallest variance
+            raise ComputationError("the search for the best ridge starts where nothing is learned")
+        self.last = self.solved[tuple(minimum.point)]
 
     @property
     def ridges(self) -> tuple[float, float]:
-        """The ridges that belong to the last solution."""
+        """The ridges of the last solution."""
         return self.last.problem.ridges(self.last.means, self.last.overlaps)
 
     def best(self) -> _Optimum:
         """Return the best non-negative ridges."""
         self.minimise()
-        ridges = self.ridges
-        while min(ridges) < 0.0:
-            # a negative ridge is not allowed: pin the most negative one to 0, search the other
-            free, worst = self.problem, int(np.argmin(ridges))
-            free = replace(free, ridge_k=0.0) if worst == 0 else replace(free, ridge_v=0.0)
+        while min(self.ridges) < 0.0:
+            # the most negative ridge becomes 0, the other one is searched again
+            ridge_k, ridge_v = self.ridges
+            free = self.problem
+            free = replace(free, ridge_k=0.0) if ridge_k <= ridge_v else replace(free, ridge_v=0.0)
             self.problem = free
-            if free.ridge_k is not None and free.ridge_v is not None:
+            if None not in (free.ridge_k, free.ridge_v):
                 self.response = None
                 self.at(np.empty(0))
                 self.last = self.solved[()]
-                ridges = (free.ridge_k, free.ridge_v)
                 break
             self.minimise()
-            ridges = self.ridges
         overlaps = self.last.overlaps
         edge = min(overlaps.V_k, overlaps.V_v) < math.exp(_SMALLEST_LOG_V + 0.5)
-        return _Optimum(*ridges, overlaps, edge)
-
-
-@dataclass(frozen=True)
-class _Optimum:
-    """Ridges of least risk, and the overlaps there; ``edge``: the risk falls on as one grows."""
-
-    ridge_k: float
-    ridge_v: float
-    overlaps: ErmOverlaps
-    edge: bool = False
-
-    def between(self, other: _Optimum) -> _Optimum:
-        """Return the ridges halfway to another optimum, on a logarithmic scale."""
-        ridge_k, ridge_v = (
-            math.sqrt(here * there)
-            for here, there in ((self.ridge_k, other.ridge_k), (self.ridge_v, other.ridge_v))
-        )
-        return _Optimum(ridge_k, ridge_v, self.overlaps, self.edge and other.edge)
+        return _Optimum(*self.ridges, overlaps, edge)
 
 
 def optimal_ridge(
@@ -178,16 +165,16 @@ def optimal_ridge(
     task, activation, alpha, tolerance, seed, strict, report
         As for `erm_theory`.
     start
-        A neighbouring optimum to begin from.
+        A neighbouring optimum, from which the search starts.
 
     Returns
     -------
     ErmTheory
         With the optimal ridges in ``setting``. A ridge of exactly 0 means that the optimum
-        lies at the boundary; status ``boundary`` that the risk still falls at the edge of the
-        search: as a ridge grows, or as the ridge of the keys falls into the region where the
-        theory cannot be trusted (``trace_gap`` above 0.03). The error of the test risk includes
-        what the search may have missed.
+        lies at the boundary. Status ``boundary`` means that the risk still falls at the edge of
+        the search: as a ridge grows, or as the ridge of the keys falls into the region where the
+        theory does not hold (``trace_gap`` above 0.03). The error of the test risk includes what
+        the search may have missed.
 
     Examples
     --------
@@ -200,48 +187,48 @@ def optimal_ridge(
     solver = Solver(task, chosen, seed, report)
     free = Problem(task, chosen, float(alpha))
     optima: list[_Optimum] = []
+    least_gain = _LEAST_GAIN * tolerance
     for turn, own in enumerate((solver, Solver(task, chosen, seed + _OTHER_SAMPLE))):
         solver.report(turn, 4, f"best ridge: search {turn + 1} of 2")
-        search = _first(own, free, start, optima, _STRENGTHS[turn], _SMALL_GAIN * tolerance)
-        if search is not None:
-            optima.append(search.best())
+        first = _first_solution(own, free, start, optima, _STRENGTHS[turn])
+        if first is not None:
+            optima.append(_Search(own, free, first, least_gain).best())
     if not optima:
         return no_solution(replace(free, ridge_k=math.nan, ridge_v=math.nan))
     solver.report(2, 4, "best ridge: comparison")
     best, missed = _best_of(solver, free, optima)
-    trusted, uncertain = _trusted(solver, best, _SMALL_GAIN * tolerance)
+    trusted, uncertain = _trusted(solver, best, least_gain)
     solver.report(3, 4, "best ridge: accuracy")
     starts = {"continued": trusted.overlaps, **solver.starts()}
     result = solver.best(trusted.problem, tolerance, starts)
     error = math.hypot(result.test_risk_error, missed, uncertain)
     result = replace(result, test_risk_error=error)
-    if result.status is Status.SAMPLED and (uncertain or any(found.edge for found in optima)):
+    if result.status is Status.SAMPLED and (uncertain or any(optimum.edge for optimum in optima)):
         result = replace(result, status=Status.BOUNDARY)
     return result.require() if strict else result
 
 
-def _first(
+def _first_solution(
     solver: Solver,
     problem: Problem,
     start: ErmTheory | None,
-    found: list[_Optimum],
+    optima: list[_Optimum],
     strengths: tuple[float, ...],
-    least_gain: float,
-) -> _Search | None:
-    """Return a search that begins at a solution: near ``start``, or at moderate ridges."""
-    near = solver.starts(start)["informed" if start is None else "continued"]
-    scale = max(near.m_v**2, 1e-3)
+) -> Solution | None:
+    """Return a solution at which a search can start: near ``start``, or at moderate ridges."""
+    overlaps = solver.starts(start)["informed" if start is None else "continued"]
+    scale = max(overlaps.m_v**2, 1e-3)
     ridges = [(strength, strength / scale) for strength in strengths]
     if start is not None:
         ridges.insert(0, (start.setting.ridge_k, start.setting.ridge_v))
-        if found:  # one search from the neighbour is enough: the other checks the optimum itself
-            ridges.insert(0, (found[0].ridge_k, found[0].ridge_v))
-            near = found[0].overlaps
+        if optima:  # the first search came from the neighbour: the second one checks its optimum
+            ridges.insert(0, (optima[0].ridge_k, optima[0].ridge_v))
+            overlaps = optima[0].overlaps
     for ridge_k, ridge_v in ridges:
         given = replace(problem, ridge_k=ridge_k, ridge_v=ridge_v)
-        solution = solver.solve(given, near, _SEARCH_SIZE, global_prox=False)
+        solution = solver.solve(given, overlaps, _SEARCH_SIZE, global_prox=False)
         if solution.settled:
-            return _Search(solver, problem, solution, least_gain)
+            return solution
     return None
 
 
@@ -249,20 +236,16 @@ def _best_of(solver: Solver, problem: Problem, optima: list[_Optimum]) -> tuple[
     """Return the best of the optima and the point between them, on one larger sample.
 
     Also return what it may still miss. Each search misses the true optimum by ``δ``, at the cost
-    ``½δHδ``; halfway between two independent ones half of that is left, and it is also what the
-    halfway point gains on their mean. So the gain on the mean estimates what is missed.
+    ``½δHδ``. Halfway between two independent optima half of that is left, and the risk there is
+    below their mean by as much: this difference estimates what is missed.
     """
-    candidates = [*optima, optima[0].between(optima[-1])]
     solutions: list[Solution] = []
     response = None
-    for found in candidates:
-        given = replace(problem, ridge_k=found.ridge_k, ridge_v=found.ridge_v)
-        response = response or _response(solver, given, found.overlaps)
-        solutions.append(solver.solve(given, found.overlaps, _FINAL_SIZE, response=response))
-    risks = [
-        solution.problem.risk(solution.overlaps) if solution.settled else math.inf
-        for solution in solutions
-    ]
+    for optimum in (*optima, optima[0].between(optima[-1])):
+        given = replace(problem, ridge_k=optimum.ridge_k, ridge_v=optimum.ridge_v)
+        response = response or _response(solver, given, optimum.overlaps)
+        solutions.append(solver.solve(given, optimum.overlaps, _FINAL_SIZE, response=response))
+    risks = [solution.risk for solution in solutions]
     least = int(np.argmin(risks))
     finite = [risk for risk in risks[:-1] if math.isfinite(risk)]
     missed = float(np.mean(finite)) - risks[least] if finite else math.inf
@@ -271,24 +254,24 @@ def _best_of(solver: Solver, problem: Problem, optima: list[_Optimum]) -> tuple[
 
 def _response(solver: Solver, problem: Problem, overlaps: ErmOverlaps) -> Response:
     """Return the linear response near a solution, from a small sample."""
-    channel = problem.channel(solver.fields(COARSE), global_prox=True)
+    channel = Channel.of(solver.fields(COARSE), problem.activation, problem.task.noise)
     return problem.response(channel, overlaps.to_vector())
 
 
 def _trusted(solver: Solver, best: Solution, least_gain: float) -> tuple[Solution, float]:
-    """Return the best solution at which the theory holds, and how uncertain its risk is.
+    """Return the best solution at which the theory holds, and the uncertainty of its risk.
 
-    Where the ridge of the keys had to be raised, the ridge of the values is searched anew; the
-    uncertainty is 0 where nothing was raised.
+    If the ridge of the keys had to be raised, the ridge of the values is searched again; else the
+    uncertainty is 0.
     """
     trusted, uncertain = _raised(solver, best)
     if not uncertain:
         return best, 0.0
     free = replace(trusted.problem, ridge_v=None)
-    found = _Search(solver, free, trusted, least_gain).best()
-    problem = replace(trusted.problem, ridge_v=found.ridge_v)
-    response = _response(solver, problem, found.overlaps)
-    moved = solver.solve(problem, found.overlaps, _FINAL_SIZE, response=response)
+    optimum = _Search(solver, free, trusted, least_gain).best()
+    problem = replace(trusted.problem, ridge_v=optimum.ridge_v)
+    response = _response(solver, problem, optimum.overlaps)
+    moved = solver.solve(problem, optimum.overlaps, _FINAL_SIZE, response=response)
     if problem.risk(moved.overlaps) >= problem.risk(trusted.overlaps):
         return trusted, uncertain
     trusted, more = _raised(solver, moved)
@@ -298,11 +281,11 @@ def _trusted(solver: Solver, best: Solution, least_gain: float) -> tuple[Solutio
 def _raised(solver: Solver, now: Solution) -> tuple[Solution, float]:
     """Raise the ridge of the keys until the trace gap is small enough.
 
-    The edge is known to one raise: also return what the last one changed in the risk.
+    Also return how much the last raise changed the risk: the edge is known to one raise.
     """
     uncertain, response = 0.0, None
     for _ in range(_MOST_RAISES):
-        gap = jump_warning(now.means, now.problem.alpha, now.overlaps).trace_gap
+        gap = trace_gap(now.means, now.problem.alpha, now.overlaps)
         if gap <= _MARGIN * MOST_GAP:
             break
         factor = float(np.clip(gap / MOST_GAP, _RAISE, 2.0))  # shorter steps near the edge
@@ -310,88 +293,8 @@ def _raised(solver: Solver, now: Solution) -> tuple[Solution, float]:
         problem = replace(now.problem, ridge_k=ridge_k)
         response = response or _response(solver, problem, now.overlaps)
         raised = solver.solve(problem, now.overlaps, _FINAL_SIZE, response=response)
-        if raised.steps > _MANY_STEPS:
+        if raised.steps > _MOST_STEPS:
             response = None
         uncertain = abs(problem.risk(raised.overlaps) - problem.risk(now.overlaps))
         now = raised
     return now, uncertain
-
-
-@dataclass(frozen=True)
-class RidgeMap(Result):
-    """Trained attention on a grid of ridges."""
-
-    points: tuple[ErmTheory, ...]
-
-    def to_frame(self) -> pd.DataFrame:
-        """Return one row for each pair of ridges."""
-        import pandas as pd
-
-        rows = [point.to_dict() for point in self.points]
-        return pd.DataFrame(rows).drop(columns=["branches", "errors"])
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the test risk over the plane of ridges; signs mark statuses other than sampled."""
-        axes, frame = axes_of(ax), self.to_frame()
-        if min(frame["ridge_k"].nunique(), frame["ridge_v"].nunique()) == 1:
-            return self._plot_line(axes, frame)
-        grid = frame.pivot(index="ridge_v", columns="ridge_k", values="test_risk").astype(float)
-        draw_map(axes, grid.columns, grid.index, grid.to_numpy(), "test risk")
-        mark_statuses(axes, frame["ridge_k"], frame["ridge_v"], frame["status"])
-        axes.set_xscale(**log_scale(grid.columns))
-        axes.set_yscale(**log_scale(grid.index))
-        axes.set(xlabel="ridge of the keys $r_k$", ylabel="ridge of the values $r_v$")
-        if axes.get_legend_handles_labels()[1]:
-            axes.legend()
-        return axes
-
-    def _plot_line(self, axes: Axes, frame: pd.DataFrame) -> Axes:
-        """Draw the test risk against the one ridge that varies."""
-        name = "ridge_k" if frame["ridge_k"].nunique() > 1 else "ridge_v"
-        line = frame.sort_values(name).astype({"test_risk": float, "test_risk_error": float})
-        look = mark_of(self.points[0].setting.activation_name).line(capsize=2)
-        axes.errorbar(line[name], line["test_risk"], yerr=line["test_risk_error"], **look)
-        mark_statuses(axes, line[name], line["test_risk"], line["status"])
-        axes.set_xscale(**log_scale(line[name]))
-        axes.set(xlabel=f"${name[0]}_{name[-1]}$", ylabel="test risk")
-        axes.legend()
-        return axes
-
-
-def ridge_map(
-    task: Task,
-    activation: Activation | str,
-    *,
-    alpha: float,
-    ridge_k: Sequence[float] | FloatArray,
-    ridge_v: Sequence[float] | FloatArray,
-    tolerance: float = 3e-3,
-    seed: int = 0,
-    report: Report | None = None,
-) -> RidgeMap:
-    """Return trained attention for every pair of ridges, each continued from its neighbour.
-
-    Examples
-    --------
-    >>> from slrlab import SpikedSLR, ridge_map
-    >>> task = SpikedSLR(signal=2.0, length=2)
-    >>> found = ridge_map(task, "linear", alpha=4.0, ridge_k=[0.5, 1.0], ridge_v=[0.5])
-    >>> len(found.points), found.status
-    (2, <Status.SAMPLED: 'sampled'>)
-    """
-    chosen = checked(task, activation, alpha, tolerance)
-    solver = Solver(task, chosen, seed)
-    rows = [_checks.non_negative(float(r), "ridge_v") for r in ridge_v]
-    columns = [_checks.non_negative(float(r), "ridge_k") for r in ridge_k]
-    points: list[ErmTheory] = []
-    tell = report or (lambda done, total, label: None)
-    near: ErmTheory | None = None
-    for turn, r_v in enumerate(sorted(rows, reverse=True)):
-        # there and back again: the next point is always a neighbour of the last
-        for r_k in sorted(columns, reverse=turn % 2 == 0):
-            problem = Problem(task, chosen, float(alpha), ridge_k=r_k, ridge_v=r_v)
-            point = solver.best(problem, tolerance, solver.starts(near))
-            near = point if point.status.usable else near
-            points.append(point)
-            tell(len(points), len(rows) * len(columns), f"ridges of {chosen.name}")
-    return RidgeMap(status=Status.worst(point.status for point in points), points=tuple(points))

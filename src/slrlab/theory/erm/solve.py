@@ -1,16 +1,16 @@
-r"""Fixed points of the state evolution of trained attention, with honest error bars.
+r"""Fixed points of the state evolution of trained attention, with standard errors.
 
-A small sample finds every fixed point from several starts; the one of lowest training objective is
-the prediction. It is then solved on larger samples until the standard error of the test risk is
-what was asked for.
+All fixed points are found on a small sample, from several starts; the one of lowest training
+objective is the prediction. It is then solved on larger samples until the standard error of the
+test risk is below the tolerance.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import cast
 
 import numpy as np
@@ -18,26 +18,25 @@ import numpy as np
 from slrlab import _checks
 from slrlab._result import Status
 from slrlab._types import FloatArray, Report
+from slrlab.model.activation_code import activation_code
 from slrlab.model.activations import Activation
 from slrlab.model.tasks import Task
-from slrlab.numerics.fixed_point import FixedPoint, fixed_point
 from slrlab.theory.erm.equations import STIFFNESSES, Channel, Stiffness
-from slrlab.theory.erm.fields import BLOCKS, FieldSample, draw_fields
+from slrlab.theory.erm.fields import BLOCKS, draw_fields
+from slrlab.theory.erm.iteration import JUMPY, SMOOTH, iterate, iterate_globally, predicted
 from slrlab.theory.erm.measure import Solution, branch_of, measure, no_solution
-from slrlab.theory.erm.overlaps import Coordinate, ErmOverlaps
+from slrlab.theory.erm.overlaps import ORDER, Coordinate, ErmOverlaps
 from slrlab.theory.erm.problem import Problem, Response
 from slrlab.theory.erm.result import ErmBranch, ErmTheory
 from slrlab.theory.erm.stability import MOST_GAP
 from slrlab.theory.population import minimal
 
 COARSE, FINE, FINEST = 9, 11, 17  # log2 of the size of a block
-_TOLERANCE, _JUMPY = 1e-6, 2e-5
-_FEW_JUMPS = 3e-4  # share of samples with several minima below which the map is smooth
+_FEW_JUMPS = 3e-4  # fraction of samples with several minima below which the map is smooth
 _SAME = 1e-3  # distance of two solutions that differ by the residual alone
-_MOST_SEARCHES = 8  # of all samples, in one solution
-_ROUGH = 5e-3  # accuracy for which a small sample may do
+_ROUGH = 5e-3  # tolerance from which a small sample may be enough
 _LONGEST = 5000  # the Sobol sequence has 21201 dimensions
-_ALIGNED = [Coordinate.M_K, Coordinate.M_V]  # what tells fixed points apart
+_ALIGNED = [Coordinate.M_K, Coordinate.M_V]  # coordinates in which two branches differ
 _MOST_TOKENS = 2**24  # in one sample: 400 MB
 
 
@@ -63,29 +62,30 @@ def erm_theory(
 
     on the manifold M, where ``k`` overlaps with ``k*`` alone and ``v`` with ``v*`` alone. A free
     bias (erf) is learned along with the vectors. The averages are randomised quasi-Monte Carlo:
-    every number has an error bar, and the sample grows until the test risk is as accurate as asked.
+    every number has a standard error, and the sample grows until that of the test risk is small
+    enough.
 
     Parameters
     ----------
     task, activation
-        What is learned, and by which attention.
+        Task, and activation of the attention that learns it.
     alpha
         Training sequences per dimension, ``N/D > 0``.
     ridge_k, ridge_v
         Ridge penalties ``>= 0`` of keys and values.
     tolerance
-        Standard error asked of the test risk; order parameters get three times as much,
+        Largest standard error of the test risk; three times as much for order parameters,
         relative to their size where that is above 1.
     stiffness
         The form of ``V̂`` in the equations. ``stein`` counts the jumps of the prox and follows
         training from random starts; ``trace`` does not and lies below training from the teachers.
         They differ only where the prox jumps; the result gives both risks as an interval.
     start
-        A neighbouring solution to continue from, tried beside the usual starts.
+        A neighbouring solution, used as one more start.
     seed
         Seed of the sample.
     strict
-        Raise `slrlab.ComputationError` where the result is not to be trusted.
+        Raise `slrlab.ComputationError` instead of returning a failed status.
     report
         Called as ``report(done, total, label)`` while the computation runs.
 
@@ -98,8 +98,8 @@ def erm_theory(
     --------
     >>> from slrlab import SpikedSLR, erm_theory
     >>> task = SpikedSLR(signal=2.0, length=3)
-    >>> found = erm_theory(task, "softmax", alpha=8.0, ridge_k=0.4, ridge_v=0.8)
-    >>> print(f"{found.test_risk:.2f}", found.stable, found.status)
+    >>> theory = erm_theory(task, "softmax", alpha=8.0, ridge_k=0.4, ridge_v=0.8)
+    >>> print(f"{theory.test_risk:.2f}", theory.stable, theory.status)
     0.46 True sampled
     """
     chosen = checked(task, activation, alpha, tolerance)
@@ -117,74 +117,62 @@ def erm_theory(
 
 
 def checked(task: Task, activation: Activation | str, alpha: float, tolerance: float) -> Activation:
-    """Validate what every function of trained attention takes and return the activation."""
+    """Check the arguments that all functions of trained attention share; return the activation."""
     chosen = minimal.checked(task, activation, tolerance)
     _checks.positive(alpha, "alpha")
     if math.isinf(task.signal) and task.gaussian_shift is not None:
         raise ValueError("signal must be finite for this task at finite alpha, got inf")
     if task.length.longest > _LONGEST:
         raise ValueError(f"length must be at most {_LONGEST} at finite alpha, got {task.length}")
+    activation_code(chosen)  # raises an error if it cannot be trained
     return chosen.without_idle_bias()
 
 
 class Solver:
-    """Solves `Problem`s of one task and activation, sharing the samples between them."""
+    """Solves `Problem`s of one task and activation, all on the same samples."""
 
     def __init__(
         self, task: Task, activation: Activation, seed: int, report: Report | None = None
     ) -> None:
         self.task = task
         self.activation = activation
-        self.seed = _checks.integer(seed, "seed", low=0)
+        seed = _checks.integer(seed, "seed", low=0)
         self.report = report or (lambda done, total, label: None)
-        self._samples: dict[int, FieldSample] = {}
-
-    def fields(self, log2_size: int) -> FieldSample:
-        """Return the sample with blocks of about ``2**log2_size`` sequences."""
-        if log2_size not in self._samples:
-            self._samples[log2_size] = draw_fields(self.task, log2_size, self.seed)
-        return self._samples[log2_size]
+        # the sample with blocks of about 2**log2_size sequences
+        self.fields = cache(lambda log2_size: draw_fields(task, log2_size, seed))
 
     @cached_property
-    def _ideal(self) -> minimal.PopulationRisk:
-        """The population optimum, near which an informed start begins."""
+    def _informed(self) -> ErmOverlaps:
+        """A start near the population optimum."""
         finite = self.task if math.isfinite(self.task.signal) else replace(self.task, signal=20.0)
-        return minimal.minimal_risk(finite, self.activation, tolerance=1e-6)
-
-    def starts(self, neighbour: ErmTheory | None = None) -> dict[str, ErmOverlaps]:
-        """Return where to begin: near the population optimum, knowing nothing, keys reversed."""
-        ideal = self._ideal
-        m_k = float(np.clip(ideal.m_k, -2.5, 2.5)) or 1.0
-        m_v = float(np.clip(ideal.m_v, -2.5, 2.5)) or 1.0
-        # a given bias belongs to the activation, only a learned one to the overlaps
-        learned = self.activation.bias is None
-        bias = float(np.clip(ideal.bias, -3.0, 3.0)) if learned else 0.0
-        informed = ErmOverlaps(
+        population = minimal.minimal_risk(finite, self.activation, tolerance=1e-6)
+        m_k = float(np.clip(population.m_k, -2.5, 2.5)) or 1.0
+        m_v = float(np.clip(population.m_v, -2.5, 2.5)) or 1.0
+        return ErmOverlaps(
             m_k=m_k,
             q_k=1.2 * m_k**2,
             V_k=0.5,
             m_v=m_v,
             q_v=1.2 * m_v**2,
             V_v=0.5 * m_v**2,
-            bias=bias,
+            bias=self._learned(float(np.clip(population.bias, -3.0, 3.0))),
         )
-        found = {
-            "informed": informed,
-            "uninformed": replace(informed, m_k=0.01, q_k=0.1, m_v=0.3 * m_v),
-            "mismatched": replace(informed, m_k=-m_k),
-        }
+
+    def _learned(self, bias: float) -> float:
+        """Return the bias of the overlaps: a bias that is given belongs to the activation."""
+        return bias if self.activation.bias is None else 0.0
+
+    def starts(self, neighbour: ErmTheory | None = None) -> dict[str, ErmOverlaps]:
+        """Return the starts by name: near a neighbour, informed, uninformed, keys reversed."""
+        informed, starts = self._informed, {}
         if neighbour is not None:
-            near = ErmOverlaps(
-                m_k=neighbour.m_k,
-                q_k=neighbour.q_k,
-                V_k=neighbour.V_k,
-                m_v=neighbour.m_v,
-                q_v=neighbour.q_v,
-                V_v=neighbour.V_v,
-                bias=neighbour.bias if learned else 0.0,
-            )
-            found = {"continued": near, **found}
-        return found
+            order = {key: getattr(neighbour, key) for key in ORDER}
+            starts["continued"] = ErmOverlaps(**order, bias=self._learned(neighbour.bias))
+        return starts | {
+            "informed": informed,
+            "uninformed": replace(informed, m_k=0.01, q_k=0.1, m_v=0.3 * informed.m_v),
+            "mismatched": replace(informed, m_k=-informed.m_k),
+        }
 
     def solve(
         self,
@@ -197,32 +185,34 @@ class Solver:
     ) -> Solution:
         """Return the fixed point reached from a start.
 
-        The prox is first followed from the field alone, which is several times cheaper and knows
-        no jumps; the global search then goes on from there, and if that fails once more from the
-        solution without the share of the jumps. With the ``response`` of a neighbour, or of a
-        smaller sample, the iteration begins where that predicts the solution and becomes a Newton
-        method with a fixed Jacobian: then the global search comes first.
+        The prox is first searched from the field alone, which is several times cheaper and has no
+        jumps. The global search continues from there; if it fails, it starts once more from the
+        solution of the trace form. With the ``response`` of a neighbour, or of a smaller sample,
+        the iteration starts at the solution it predicts and is a Newton method with a fixed
+        Jacobian; then the global search comes first.
         """
-        x = _predicted(problem, start, response)
-        paths = [[(problem, False), (problem, True)]] if global_prox else [[(problem, False)]]
+        x = predicted(problem, start, response)
+        local, everywhere = (problem, False), (problem, True)
+        paths = [[local]]
         if global_prox:
-            paths.append([(replace(problem, stiffness="trace"), True), (problem, True)])
+            trace = (replace(problem, stiffness="trace"), True)
+            paths = [[local, everywhere], [trace, everywhere]]
             if response is not None:
-                paths.insert(0, [(problem, True)])
+                paths.insert(0, [everywhere])
         steps = 0
         for path in paths:
             solution = self._follow(problem, x, log2_size, path, response)
-            x, steps = solution.found.point, steps + solution.steps
+            x, steps = solution.fixed_point.point, steps + solution.steps
             if solution.settled:
                 break
         return replace(solution, steps=steps)
 
-    def near(self, problem: Problem, solution: Solution, response: Response) -> Solution:
-        """Return the fixed point of a neighbouring problem, by the minima remembered here."""
-        x, channel = _predicted(problem, solution.overlaps, response), solution.channel
-        tolerance = _JUMPY if channel.several_minima > _FEW_JUMPS else _TOLERANCE
-        found = _iterate(problem.step(channel, remembered=True), x, response, tolerance)
-        return Solution(problem, ErmOverlaps.from_vector(found.point), found, channel, found.steps)
+    def solve_near(self, problem: Problem, solution: Solution, response: Response) -> Solution:
+        """Return the fixed point of a neighbouring problem, with the minima remembered here."""
+        x, channel = predicted(problem, solution.overlaps, response), solution.channel
+        tolerance = JUMPY if channel.several_minima > _FEW_JUMPS else SMOOTH
+        end = iterate(problem.step(channel, remembered=True), x, response, tolerance)
+        return Solution(problem, end, channel, end.steps)
 
     def _follow(
         self,
@@ -232,43 +222,41 @@ class Solver:
         path: Sequence[tuple[Problem, bool]],
         response: Response | None = None,
     ) -> Solution:
-        """Return where iterations of several maps, one after another, end."""
+        """Iterate several maps, each with or without the global prox, one after another."""
         fields, steps = self.fields(log2_size), 0
-        tolerance = _JUMPY if (problem, True) in path else _TOLERANCE
+        tolerance = JUMPY if (problem, True) in path else SMOOTH
         for stage, global_prox in path:
-            channel = problem.channel(fields, global_prox=global_prox)
+            channel = Channel.of(fields, self.activation, self.task.noise, global_prox)
             if global_prox:
-                found = _settle(stage, channel, x, response)
+                end = iterate_globally(stage, channel, x, response)
             else:
-                found = _iterate(stage.step(channel), x, response, tolerance)
-            steps += found.steps
-            x = found.point
-            if found.diverged:
+                end = iterate(stage.step(channel), x, response, tolerance)
+            steps += end.steps
+            x = end.point
+            if end.diverged:
                 break
-        return Solution(problem, ErmOverlaps.from_vector(x), found, channel, steps)
+        return Solution(problem, end, channel, steps)
 
     def distinct(
         self, problem: Problem, starts: dict[str, ErmOverlaps]
     ) -> list[tuple[str, Solution]]:
         """Return the distinct fixed points on a small sample, lowest objective first."""
         kept: list[tuple[float, str, Solution]] = []
-        met: list[FloatArray] = []  # fixed points of the cheap prox
+        local: list[FloatArray] = []  # fixed points of the prox without a global search
         for done, (name, start) in enumerate(starts.items()):
             self.report(done, len(starts) + 2, f"fixed points: {name} start")
             first = self._follow(problem, start.to_vector(), COARSE, [(problem, False)])
-            if any(np.abs(first.found.point - point).max() < _SAME for point in met):
+            point = first.fixed_point.point
+            if any(np.abs(point - known).max() < _SAME for known in local):
                 continue  # the global search would repeat itself
-            if first.found.converged:
-                met.append(first.found.point)
+            if first.fixed_point.converged:
+                local.append(point)
             solution = self.solve(problem, first.overlaps, COARSE)
             solution = replace(solution, steps=solution.steps + first.steps)
             if not solution.usable:
                 continue
-            near = (
-                np.abs(solution.found.point - old.found.point)[_ALIGNED].max() < 0.02
-                for _, _, old in kept
-            )
-            if any(near):
+            moves = (solution.fixed_point.point - known.fixed_point.point for *_, known in kept)
+            if any(np.abs(move)[_ALIGNED].max() < 0.02 for move in moves):
                 continue
             objective = problem.objective(solution.means, solution.overlaps)
             kept.append((objective if solution.settled else math.inf, name, solution))
@@ -281,20 +269,20 @@ class Solver:
         starts: dict[str, ErmOverlaps],
         allowance: float = math.inf,
     ) -> ErmTheory:
-        """Return the fixed point of lowest objective, to the accuracy asked for.
+        """Return the fixed point of lowest objective, with an error below the tolerance.
 
         The order parameters may have ``allowance`` times the error of the test risk.
         """
-        found = self.distinct(problem, starts)
-        if not found:
+        solutions = self.distinct(problem, starts)
+        if not solutions:
             return no_solution(problem)
-        branches = tuple(branch_of(name, solution) for name, solution in found)
-        name, coarse = found[0]
-        if not coarse.settled:
-            return measure(coarse, name, branches, tolerance)  # refining would not cure it
-        return self.refine(coarse, name, branches, tolerance, allowance)
+        branches = tuple(branch_of(name, solution) for name, solution in solutions)
+        name, coarse = solutions[0]
+        if not coarse.settled:  # a larger sample would not settle either
+            return measure(coarse, name, branches, tolerance)
+        return self._refine(coarse, name, branches, tolerance, allowance)
 
-    def refine(
+    def _refine(
         self,
         solution: Solution,
         name: str,
@@ -302,7 +290,7 @@ class Solver:
         tolerance: float,
         allowance: float,
     ) -> ErmTheory:
-        """Solve on growing samples until the test risk is as accurate as asked."""
+        """Solve on growing samples until the test risk is accurate enough."""
         problem = solution.problem
         largest = min(FINEST, int(math.log2(_MOST_TOKENS / BLOCKS / self.task.length.mean)))
         size, steps, response = COARSE, solution.steps, None
@@ -313,12 +301,12 @@ class Solver:
         while True:
             self.report(size - COARSE, FINEST - COARSE + 1, f"sample of {BLOCKS * 2**size}")
             if response is None:
-                response = problem.response(solution.channel, solution.found.point)
+                response = problem.response(solution.channel, solution.fixed_point.point)
             result = measure(solution, name, branches, tolerance, response)
             missing = _missing(result, tolerance, allowance)
             if result.status in (Status.UNSTABLE, Status.NOT_CONVERGED):
-                largest = min(largest, FINE)  # what is not trusted needs no more digits
-            # near the threshold a small sample may call stable what is not, or the reverse
+                largest = min(largest, FINE)  # such a number needs no more digits
+            # near the threshold a small sample may get the stability wrong
             doubtful = size < FINE and 0.5 * MOST_GAP < result.trace_gap < 2.0 * MOST_GAP
             accurate = missing <= 1.0 and not doubtful
             if accurate or size >= largest or not solution.usable:
@@ -332,93 +320,20 @@ class Solver:
     def _bracket(
         self, solution: Solution, result: ErmTheory, log2_size: int, response: Response
     ) -> ErmTheory:
-        """Return the result with the interval solved for, where jumps matter to the first order."""
+        """Solve for the other end of the interval where linear response is not enough."""
         if result.trace_gap <= MOST_GAP or not solution.usable:
             return result
-        problem = solution.problem
-        other = replace(problem, stiffness="trace" if problem.stiffness == "stein" else "stein")
-        found = self.solve(other, solution.overlaps, log2_size, response=response)
-        risk = other.risk(found.overlaps) if found.settled else math.nan
+        form = solution.problem.other_form
+        other = self.solve(form, solution.overlaps, log2_size, response=response)
+        risk = other.risk if other.settled else math.nan
         low, high = np.sort([result.test_risk, risk]).tolist()
         return replace(result, test_risk_low=low, test_risk_high=high)
 
 
-def _predicted(problem: Problem, start: ErmOverlaps, response: Response | None) -> FloatArray:
-    """Return the coordinates of a start, moved to the given variances along the response."""
-    x = start.to_vector()
-    for row, V in ((Coordinate.LOG_V_K, problem.V_k), (Coordinate.LOG_V_V, problem.V_v)):
-        if V is not None:
-            if response is not None:
-                x = x + (math.log(V) - x[row]) * response.matrix[:, row]
-            x[row] = math.log(V)
-    return x
-
-
-def _iterate(
-    function: Callable[[FloatArray], FloatArray],
-    x: FloatArray,
-    response: Response | None,
-    tolerance: float,
-) -> FixedPoint:
-    """Return the fixed point; Newton's method with the given response first, if there is one.
-
-    Where the prox jumps so does the map of a finite sample, and the residual has a floor: the
-    iteration stops there, and `measure` compares the floor with the sampling error.
-    """
-    steps = 0
-    if response is not None:
-        found = fixed_point(
-            lambda point: point + response.matrix @ (function(point) - point),
-            x,
-            tolerance=tolerance,
-            damping=0.0,
-            patience=5,
-        )
-        if found.converged or (found.stalled and found.residual < 50.0 * tolerance):
-            return found
-        steps = found.steps
-    found = fixed_point(
-        function, x, tolerance=tolerance, damping=0.3, patience=15, longest_step=2.0
-    )
-    return replace(found, steps=found.steps + steps)
-
-
-def _settle(
-    problem: Problem, channel: Channel, x: FloatArray, response: Response | None
-) -> FixedPoint:
-    """Return the fixed point of the global prox.
-
-    One search of all samples serves the iteration until it settles, then all are searched again.
-    Where jumps keep the residual from falling further it stops, as `_iterate` does.
-    """
-    every, remembered = problem.step(channel), problem.step(channel, remembered=True)
-    steps, waited, best, least = 0, 0, x, math.inf
-    for _ in range(_MOST_SEARCHES):
-        gap = every(x) - x
-        residual = float(np.abs(gap if response is None else response.matrix @ gap).max())
-        steps += 1
-        waited = 0 if residual < 0.5 * least else waited + 1
-        if residual < least:
-            best, least = x, residual
-        if least <= _JUMPY:
-            return FixedPoint(best, least, steps, converged=True, diverged=False, damping=0.0)
-        if waited == 2 or not math.isfinite(residual):
-            break
-        found = _iterate(remembered, x, response, _JUMPY)
-        x, steps = found.point, steps + found.steps
-        if found.diverged:
-            break
-    if least < 50.0 * _JUMPY:
-        ends = {"converged": False, "diverged": False, "stalled": True}
-        return FixedPoint(best, least, steps, damping=0.0, **ends)
-    found = _iterate(every, best, response, _JUMPY)
-    return replace(found, steps=steps + found.steps)
-
-
 def _missing(result: ErmTheory, tolerance: float, allowance: float) -> float:
-    """Return the largest error in units of what is allowed."""
+    """Return the largest error over the error that is allowed."""
     ratios = [result.test_risk_error / tolerance]
-    for name in ("m_k", "m_v", "q_k", "q_v", "V_k", "V_v"):
-        scale = max(1.0, abs(getattr(result, name)))
-        ratios.append(result.errors[name] / (allowance * tolerance * scale))
+    for key in ORDER:
+        scale = max(1.0, abs(getattr(result, key)))
+        ratios.append(result.errors[key] / (allowance * tolerance * scale))
     return max(ratios)

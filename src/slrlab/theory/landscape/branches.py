@@ -1,8 +1,8 @@
-r"""Minima of the risk followed from one task to the next.
+r"""Minima of the risk as functions of the task.
 
-A minimum moves smoothly with the task until it disappears, so that its neighbour is the best start
-to look for it. By symmetry the matched and mismatched minima keep their keys in the plane of
-``k*`` and ``v*``. This module must not know how risks are computed.
+A minimum moves smoothly with the task until it disappears, so that the minimum of a similar task is
+the best start of a search. By symmetry the keys of the matched and mismatched minima stay in the
+plane of ``k*`` and ``v*``. This module must not know how risks are computed.
 """
 
 # notation: docs/notation.md, "Landscape"
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,22 +21,13 @@ from slrlab._types import FloatArray
 from slrlab.model.activations import Activation
 from slrlab.model.tasks import Task
 from slrlab.theory.landscape.continuation import End, Plane, trace
-from slrlab.theory.landscape.minima import (
-    FAR,
-    Candidate,
-    Kind,
-    Minimum,
-    descend,
-    differences,
-    kind_of,
-    minimum_at,
-)
-from slrlab.theory.landscape.risk import SIZE, Landscape, make_landscape, overlaps_of
+from slrlab.theory.landscape.minima import Kind, Minimum, kind_of, minimum_at
+from slrlab.theory.landscape.reduced import FAR, LONG, Candidate, ReducedRisk
+from slrlab.theory.landscape.risk import SAMPLES, SIZE, make_landscape, start_bias
 from slrlab.theory.population.minimal import checked, minimal_risk
 
-_SIZES = (2.0, 1.0, 4.0)  # of |k| at a mismatched start of a sampled risk, one after the other
-_STRAY = 0.3  # a root this far from its guess, relative to 1 + |k|, may be another minimum
-_LONG = 30.0  # |k| at which it is asked whether the risk still falls
+_SIZES = (2.0, 1.0, 4.0)  # |k| at the mismatched starts of a sampled risk, in this order
+_STRAY = 0.3  # distance from the guess, relative to 1 + |k|, beyond which a root is rejected
 
 
 def minimum_from(
@@ -47,25 +38,27 @@ def minimum_from(
     bias: float | None = None,
     curvatures: bool = True,
     resolution: float = 1.0,
+    samples: int = SAMPLES,
 ) -> Minimum | None:
-    r"""Return the local minimum that is found from a start, or None if a kind is not there.
+    r"""Return the local minimum below a start, or None if there is no minimum of its kind.
 
     Parameters
     ----------
     task, activation
-        What is learned, and by which attention; a free bias is part of the search.
+        Task and attention; a free bias is part of the search.
     start
-        ``"matched"`` or ``"mismatched"``; a minimum of a task nearby, to be followed; or keys in
-        R⁴ to descend from, with the values that are best for them. From keys some minimum is
-        always found; a kind, or a minimum followed, may not exist. ``"mismatched"`` searches from
-        several starts and returns the lowest minimum of that kind. The risk of a minimum at
-        infinity is its limit.
+        ``"matched"`` or ``"mismatched"``; a minimum of a similar task; or keys in R⁴, with their
+        best values. A descent from keys always ends at some minimum; a minimum of a kind, or that
+        of a similar task, may not exist. ``"mismatched"`` searches from several starts and returns
+        the lowest minimum of that kind. The risk of a minimum at infinity is its limit.
     bias
         Bias at the start; None for that of the start, 0 if it has none.
     curvatures
-        Whether to compute the Hessian (most of the cost); it is left empty otherwise.
+        Whether to compute the Hessian (most of the cost); the curvatures are empty otherwise.
     resolution
-        Of the quadrature: 1.0 gives about 12 digits, 0.8 about 7 if the keys are off M.
+        Resolution of the quadrature: 1.0 gives about 12 digits, 0.8 about 7 if the keys are off M.
+    samples
+        Number of sequences behind the risk of a projection, which is sampled.
 
     Raises
     ------
@@ -82,25 +75,24 @@ def minimum_from(
     True
     """
     chosen = checked(task, activation, 1.0).without_idle_bias()
-    search = _Search(make_landscape(task, chosen, resolution=resolution), chosen.bias is None)
-    own = 0.0 if chosen.bias is None else chosen.bias
+    landscape = make_landscape(task, chosen, resolution=resolution, samples=samples)
+    risk = ReducedRisk(landscape, chosen.bias is None)
+    bias = start_bias(chosen, bias)
     if isinstance(start, Minimum):
-        candidate = search.follow(start)
+        candidate = _follow(risk, start)
     elif isinstance(start, str):
-        wanted = Kind(_checks.choice(start, "start", ("matched", "mismatched")))
-        if wanted is Kind.MATCHED:
+        if _checks.choice(start, "start", ("matched", "mismatched")) == Kind.MATCHED:
             best = minimal_risk(task, chosen)
-            candidate = search.near(
-                best.m_k * np.eye(SIZE)[0], best.bias if search.learn_bias else own
-            )
+            best_bias = best.bias if chosen.bias is None else chosen.bias
+            candidate = _near(risk, best.m_k * np.eye(SIZE)[0], best_bias)
         else:
-            candidate = search.mismatched(own if bias is None else bias, task.length.mean)
+            candidate = _mismatched(risk, bias, task.length.mean)
     else:
         keys = np.array(start, dtype=float)
         if keys.shape != (SIZE,) or not np.isfinite(keys).all():
             raise ValueError(f"start must be finite keys of shape ({SIZE},), got {start!r}")
-        candidate = search.descend(keys, own if bias is None else bias)
-    return None if candidate is None else search.minimum(candidate, curvatures)
+        candidate = _descend(risk, keys, bias)
+    return None if candidate is None else minimum_at(risk, candidate, curvatures=curvatures)
 
 
 def follow_minimum(
@@ -111,13 +103,12 @@ def follow_minimum(
     curvatures: bool = True,
     resolution: float = 1.0,
 ) -> list[Minimum | None]:
-    """Return a minimum for each task in turn, each looked for where the last one was.
+    """Return a minimum for each task in turn; the search starts at the last one.
 
-    Between tasks that differ in nothing but the signal a mismatched minimum is followed in steps
-    as short as it takes, so that it is not mistaken for another one. From the task on at which the
-    minimum has disappeared the list holds None.
+    Between tasks that differ only in the signal, a mismatched minimum is continued in steps short
+    enough to stay on it. From the task on at which the minimum has disappeared, entries are None.
     """
-    found: list[Minimum | None] = []
+    minima: list[Minimum | None] = []
     guess: Kind | str | Minimum | None = start
     last: Task | None = None
     how: dict[str, Any] = {"curvatures": curvatures, "resolution": resolution}
@@ -126,13 +117,13 @@ def follow_minimum(
             guess = _continued(last, task, activation, guess, **how)
         elif guess is not None:
             guess = minimum_from(task, activation, guess, **how)
-        found.append(guess)
+        minima.append(guess)
         last = task
-    return found
+    return minima
 
 
 def _continuous(last: Task, task: Task, minimum: Minimum) -> bool:
-    """Return whether a mismatched minimum can be followed from a task to the next."""
+    """Return whether a mismatched minimum can be continued from a task to the next."""
     finite = 0.0 < last.signal < math.inf and 0.0 < task.signal < math.inf
     same = finite and last.signal != task.signal and replace(last, signal=task.signal) == task
     return same and minimum.kind is Kind.MISMATCHED and minimum.status is Status.CONVERGED
@@ -141,17 +132,17 @@ def _continuous(last: Task, task: Task, minimum: Minimum) -> bool:
 def _continued(
     last: Task, task: Task, activation: Activation | str, minimum: Minimum, **how: Any
 ) -> Minimum | None:
-    """Return what a mismatched minimum turns into at another signal, if it gets there."""
+    """Return the continuation of a mismatched minimum to another signal, if it exists there."""
     planes = planes_of(task, activation, how["resolution"])
     here, there = math.log(last.signal), math.log(task.signal)
-    k, _ = minimum.order.vectors()
     plane = planes(there)
-    if not plane.landscape.smooth:
+    if not plane.reduced.landscape.smooth:
         return minimum_from(task, activation, minimum, **how)
+    k, _ = minimum.order.vectors()
     points, end = trace(planes, np.append(plane.point(k, minimum.bias), here), there)
     if end is End.RANGE:
-        search = _Search(plane.landscape, plane.fixed is None)
-        return search.minimum(plane.candidate(points[-1][:-1]), how["curvatures"])
+        candidate = plane.candidate(points[-1][:-1])
+        return minimum_at(plane.reduced, candidate, curvatures=how["curvatures"])
     if end in (End.INFINITY, End.LOST):
         return minimum_from(task, activation, minimum, **how)
     return None
@@ -160,151 +151,80 @@ def _continued(
 def planes_of(
     task: Task, activation: Activation | str, resolution: float, longest: float = FAR
 ) -> Callable[[float], Plane]:
-    """Return what gives the plane of ``k*`` and ``v*`` at the logarithm of a signal."""
+    """Return the plane of ``k*`` and ``v*`` as a function of the logarithm of the signal."""
     chosen = checked(task, activation, 1.0).without_idle_bias()
 
-    def plane_at(logarithm: float) -> Plane:
-        here = replace(task, signal=math.exp(logarithm))
-        return Plane(make_landscape(here, chosen, resolution=resolution), chosen.bias, longest)
+    def plane_at(log_signal: float) -> Plane:
+        here = replace(task, signal=math.exp(log_signal))
+        landscape = make_landscape(here, chosen, resolution=resolution)
+        return Plane(ReducedRisk(landscape, chosen.bias is None), chosen.bias or 0.0, longest)
 
     return plane_at
-
-
-def limit_at_infinity(
-    task: Task, activation: Activation | str, resolution: float = 1.0
-) -> Candidate | None:
-    """Return the candidate for mismatched keys of any length, if the risk falls there."""
-    chosen = checked(task, activation, 1.0).without_idle_bias()
-    search = _Search(make_landscape(task, chosen, resolution=resolution), chosen.bias is None)
-    return search.at_infinity(_LONG * np.eye(SIZE)[1], chosen.bias or 0.0)
 
 
 class _StrayedError(Exception):
     """A search for a root left the neighbourhood of its guess."""
 
 
-@dataclass(frozen=True)
-class _Search:
-    """Looks for minima of one landscape over keys (and the bias) at the best values."""
+def _descend(risk: ReducedRisk, k: FloatArray, bias: float) -> Candidate:
+    """Return the minimum below given keys, or the limit if they grow without bound."""
+    candidate = risk.descend(k, bias)
+    if np.linalg.norm(candidate.k) > FAR / 2.0:
+        return risk.at_infinity(candidate.k, candidate.bias) or candidate
+    return candidate
 
-    landscape: Landscape
-    learn_bias: bool
 
-    def descend(self, k: FloatArray, bias: float) -> Candidate:
-        """Go down from given keys; without end, if need be."""
-        candidate = descend(self.landscape, k, bias, learn_bias=self.learn_bias)
-        if np.linalg.norm(candidate.k) > FAR / 2.0:
-            return self.at_infinity(candidate.k, candidate.bias) or candidate
-        return candidate
+def _near(risk: ReducedRisk, k: FloatArray, bias: float) -> Candidate | None:
+    """Return the minimum next to a guess in the plane of ``k*`` and ``v*``."""
+    from scipy.optimize import root
 
-    def near(self, k: FloatArray, bias: float) -> Candidate | None:
-        """Return the minimum next to a guess in the plane of ``k*`` and ``v*``."""
-        from scipy.optimize import root
+    guess, plane_risk = risk.over(np.array([k[0], k[1], 0.0, 0.0, bias]), 0, 1)
+    reach = _STRAY * (1.0 + float(np.linalg.norm(guess)))
 
-        guess = np.array([k[0], k[1], bias])[: 3 if self.learn_bias else 2]
-        reach = _STRAY * (1.0 + float(np.linalg.norm(guess)))
+    def gradient(y: FloatArray) -> FloatArray:
+        if not float(np.linalg.norm(y - guess)) < reach:
+            raise _StrayedError
+        return plane_risk(y)[1]
 
-        def slope_at(y: FloatArray) -> FloatArray:
-            if not float(np.linalg.norm(y - guess)) < reach:
-                raise _StrayedError
-            return self._slope(y, bias)
+    try:
+        stationary = root(gradient, guess, tol=1e-9).x
+    except _StrayedError:
+        return None
+    norm = float(np.linalg.norm(plane_risk(stationary)[1]))
+    if norm > 1e-6:
+        return None
+    keys = np.array([stationary[0], stationary[1], 0.0, 0.0])
+    bias = float(stationary[2]) if risk.learn_bias else bias
+    point, full_risk = risk.over(np.append(keys, bias), 0, 1, 2)
+    curvatures = np.linalg.eigvalsh(risk.second_derivatives(full_risk, point))
+    # a curvature of 0 up to rounding (a risk of almost 0) is allowed
+    if curvatures.min() < -1e-9 * max(1.0, float(curvatures.max())):
+        return None
+    return replace(risk.candidate(keys, bias, Status.CONVERGED), gradient_norm=norm)
 
-        try:
-            found = root(slope_at, guess, tol=1e-9)
-        except _StrayedError:
-            return None
-        norm = float(np.linalg.norm(self._slope(found.x, bias)))
-        if norm > 1e-6:
-            return None
-        keys = np.array([found.x[0], found.x[1], 0.0, 0.0])
-        shift = float(found.x[2]) if self.learn_bias else bias
-        bends = self._bends(keys, shift)
-        # flat to rounding (a risk of almost 0) is no evidence against a minimum
-        if bends.min() < -1e-9 * max(1.0, float(bends.max())):
-            return None
-        v, slope = self.landscape.at_best_values(keys, shift)
-        return Candidate(keys, v, shift, slope.risk, norm, Status.CONVERGED)
 
-    def minimum(self, candidate: Candidate, curvatures: bool) -> Minimum:
-        """Return the minimum at a candidate, without its Hessian if ``curvatures`` is False."""
-        return minimum_at(
-            self.landscape, candidate, learn_bias=self.learn_bias, curvatures=curvatures
-        )
+def _mismatched(risk: ReducedRisk, bias: float, length: float) -> Candidate | None:
+    """Return the lowest mismatched minimum below keys along ``v*``."""
+    along = np.eye(SIZE)[1]
+    if risk.landscape.smooth:
+        best = next(iter(Plane(risk, bias).search(length, bias)), None)
+        if best is not None and best.status is Status.CONVERGED:
+            return best
+        return risk.at_infinity(LONG * along if best is None else best.k, bias) or best
+    for size in _SIZES:
+        candidate = _descend(risk, size * along, bias)
+        if kind_of(candidate.order) is Kind.MISMATCHED:
+            return candidate
+    return risk.at_infinity(LONG * along, bias)
 
-    def mismatched(self, bias: float, length: float) -> Candidate | None:
-        """Return the lowest minimum found from keys along ``v*`` that keeps them there."""
-        if self.landscape.smooth:
-            plane = Plane(self.landscape, None if self.learn_bias else bias)
-            found = plane.search(length, bias)
-            if found and found[0].status is Status.CONVERGED:
-                return found[0]
-            start = found[0].k if found else _LONG * np.eye(SIZE)[1]
-            return self.at_infinity(start, bias) or (found[0] if found else None)
-        for size in _SIZES:
-            candidate = self.descend(size * np.eye(SIZE)[1], bias)
-            if kind_of(overlaps_of(candidate.k, candidate.v)) is Kind.MISMATCHED:
-                return candidate
-        return self.at_infinity(_LONG * np.eye(SIZE)[1], bias)
 
-    def follow(self, last: Minimum) -> Candidate | None:
-        """Return the minimum that another one turns into, if it has not disappeared."""
-        k, _ = last.order.vectors()
-        if last.at_infinity:
-            candidate = self.at_infinity(k, last.bias)
-            if candidate is not None:
-                return candidate
-        else:
-            candidate = self.near(k, last.bias)
-        if candidate is None:
-            candidate = self.descend(k, last.bias)
-        kind = kind_of(overlaps_of(candidate.k, candidate.v))
-        return candidate if kind is last.kind else None
-
-    def at_infinity(self, k: FloatArray, bias: float) -> Candidate | None:
-        """Return the limit of the risk along keys that grow without bound, if it falls to it.
-
-        Beyond any scale the risk is its limit plus ``c/m_kv²``, with ``c`` a function of ``m_kk``:
-        a descent has no end if the least ``c`` is above 0.
-        """
-        from scipy.optimize import minimize
-
-        long = math.copysign(_LONG, k[1])
-        start = np.array([k[0] * min(1.0, _LONG / max(abs(k[1]), 1e-9)), bias])
-        start = start[: 2 if self.learn_bias else 1]
-
-        def objective(y: FloatArray) -> tuple[float, FloatArray]:
-            keys = np.array([y[0], long, 0.0, 0.0])
-            _, slope = self.landscape.at_best_values(keys, self._bias(y[1:], bias))
-            # in units in which what depends on m_kk is of order one
-            return _LONG**2 * slope.risk, _LONG**2 * np.append(slope.k[0], slope.bias)[: y.size]
-
-        found = minimize(objective, start, jac=True, method="BFGS", options={"gtol": 1e-3})
-        keys = np.array([found.x[0], long, 0.0, 0.0])
-        shift = self._bias(found.x[1:], bias)
-        v, slope = self.landscape.at_best_values(keys, shift)
-        falling = long * slope.k[1] < 0.0
-        if abs(keys[0]) > _LONG or not falling:
-            return None
-        limit = slope.risk + long * float(slope.k[1]) / 2.0
-        return Candidate(keys, v, shift, limit, float(np.linalg.norm(slope.k)), Status.BOUNDARY)
-
-    def _bias(self, entry: FloatArray, bias: float) -> float:
-        return float(entry[0]) if self.learn_bias else bias
-
-    def _slope(self, y: FloatArray, bias: float) -> FloatArray:
-        """Return the slope in the plane (and the bias)."""
-        k = np.array([y[0], y[1], 0.0, 0.0])
-        _, slope = self.landscape.at_best_values(k, self._bias(y[2:], bias))
-        return np.array([slope.k[0], slope.k[1], slope.bias])[: y.size]
-
-    def _bends(self, k: FloatArray, bias: float) -> FloatArray:
-        """Return the curvatures over three directions of the keys and the bias."""
-
-        def gradient(y: FloatArray) -> FloatArray:
-            keys = np.array([y[0], y[1], y[2], 0.0])
-            _, slope = self.landscape.at_best_values(keys, self._bias(y[3:], bias))
-            return np.append(slope.k[:3], slope.bias)[: y.size]
-
-        point = np.array([k[0], k[1], k[2], bias])[: 4 if self.learn_bias else 3]
-        second = differences(gradient, point, self.landscape.smooth)
-        return np.asarray(np.linalg.eigvalsh(second), dtype=float)
+def _follow(risk: ReducedRisk, last: Minimum) -> Candidate | None:
+    """Return the continuation of a minimum of another landscape, if it has not disappeared."""
+    k, _ = last.order.vectors()
+    if last.at_infinity:
+        limit = risk.at_infinity(k, last.bias)
+        if limit is not None:
+            return limit
+    candidate = None if last.at_infinity else _near(risk, k, last.bias)
+    candidate = candidate or _descend(risk, k, last.bias)
+    return candidate if kind_of(candidate.order) is last.kind else None

@@ -1,10 +1,10 @@
-r"""Follows a minimum with keys in the plane of ``k*`` and ``v*`` along the signal, to its end.
+r"""Continuation of a minimum with keys in the plane of ``k*`` and ``v*`` along the signal.
 
 A minimum is a point of a smooth curve of stationary points over the logarithm of the signal. The
-curve is followed by its arc length, with the tangent as predictor and Newton's method as
-corrector, so that it can be followed up to a fold, where it turns back as a curve of saddles. The
-end of a minimum is a root along the curve: it does not depend on the steps. This module must not
-know how risks are computed.
+curve is parametrised by its arc length, with the tangent as predictor and Newton's method as
+corrector, so that it continues up to a fold, where it turns back as a curve of saddles. The end of
+a minimum is a root along the curve: it does not depend on the steps. This module must not know how
+risks are computed.
 """
 
 # notation: docs/notation.md, "Landscape"
@@ -20,30 +20,29 @@ import numpy as np
 from slrlab._result import Status
 from slrlab._types import FloatArray
 from slrlab.numerics.differences import central_differences
-from slrlab.theory.landscape.minima import FAR, Candidate, differences
-from slrlab.theory.landscape.risk import Landscape
+from slrlab.theory.landscape.reduced import FAR, Candidate, ReducedRisk
 
 STEP = 0.6  # longest step along a curve
 _SHORTEST = 1e-5
 _TURN = 0.97  # cosine of the largest turn of the tangent in one step
-_SWEEPS = 8  # of the corrector
-_CLOSE = 1e-8  # last correction of a point that counts as solved
+_SWEEPS = 8  # largest number of corrections
+_CLOSE = 1e-8  # length of the last correction of a solved point
 _DIFFERENCE = 1e-4  # step of derivatives in the logarithm of the signal
-_SIZES = (1.0, 2.0, 4.0)  # of m_kv where a search starts
-_RARE = (0.5, 1.0)  # bias there, in units of the largest of the scores of so many tokens
+_SIZES = (1.0, 2.0, 4.0)  # m_kv at the starts of a search
+_RARE = (0.5, 1.0)  # negative bias there, in units of the largest score of all tokens
 
 
 class End(StrEnum):
-    """Why a minimum is not followed further."""
+    """Why the continuation of a minimum ends."""
 
     RANGE = "range"
-    """It goes on; the signal asked for is reached."""
+    """The minimum continues beyond the range of signals."""
     FOLD = "fold"
     """It meets a saddle in the plane of ``k*`` and ``v*``; both disappear."""
     PLANE = "plane"
     """It becomes a saddle: the risk falls as the keys leave the plane of ``k*`` and ``v*``."""
     KIND = "kind"
-    """It goes on as a minimum of another kind."""
+    """It continues as a minimum of another kind."""
     INFINITY = "infinity"
     """Its keys grow without bound; or the risk no longer falls as they do."""
     LOST = "lost"
@@ -52,57 +51,51 @@ class End(StrEnum):
 
 @dataclass(frozen=True)
 class Plane:
-    """One landscape over keys with ``m_kv > 0`` in the plane, at the best values.
+    """The reduced risk over keys with ``m_kv > 0`` in the plane of ``k*`` and ``v*``.
 
-    Coordinates are ``m_kk/m_kv``, ``log m_kv`` and, if the bias is free (``fixed`` is None),
-    ``bias/m_kv``: keys of all sizes are then equally well resolved. Keys with ``m_kv`` beyond
-    ``longest`` are said to grow without bound.
+    Coordinates are ``m_kk/m_kv``, ``log m_kv`` and, if the bias is learned, ``bias/m_kv``: keys of
+    all sizes are then equally well resolved. A bias that is not learned is ``bias``. Keys with
+    ``m_kv`` beyond ``longest`` are said to grow without bound.
     """
 
-    landscape: Landscape
-    fixed: float | None
+    reduced: ReducedRisk
+    bias: float
     longest: float = FAR
 
     def point(self, k: FloatArray, bias: float) -> FloatArray:
         """Return the coordinates of keys; those of the mirror image if ``m_kv < 0``."""
         size = abs(float(k[1]))
-        return np.array([k[0] / size, math.log(size), bias / size])[: self.size]
+        return self._cut(k[0] / size, math.log(size), bias / size)
 
-    @property
-    def size(self) -> int:
-        """Number of coordinates."""
-        return 3 if self.fixed is None else 2
+    def _cut(self, *entries: float) -> FloatArray:
+        """Return the entries of the coordinates, without the bias if it is not learned."""
+        return np.array(entries[: 3 if self.reduced.learn_bias else 2])
 
     def keys(self, x: FloatArray) -> tuple[FloatArray, float]:
         """Return keys and bias of a point."""
         size = math.exp(min(float(x[1]), 2.0 * math.log(FAR)))
-        bias = size * float(x[2]) if self.fixed is None else self.fixed
+        bias = size * float(x[2]) if self.reduced.learn_bias else self.bias
         return np.array([size * x[0], size, 0.0, 0.0]), bias
 
     def risk(self, x: FloatArray) -> tuple[float, FloatArray]:
         """Return the risk and its gradient."""
         k, bias = self.keys(x)
-        _, slope = self.landscape.at_best_values(k, bias)
-        along = float(k @ slope.k) + (bias * slope.bias if self.fixed is None else 0.0)
-        gradient = np.array([k[1] * slope.k[0], along, k[1] * slope.bias])
-        return slope.risk, gradient[: self.size]
-
-    def gradient(self, x: FloatArray) -> FloatArray:
-        """Return the gradient of the risk."""
-        return self.risk(x)[1]
+        _, slope = self.reduced.landscape.at_best_values(k, bias)
+        along = float(k @ slope.k) + (bias * slope.bias if self.reduced.learn_bias else 0.0)
+        return slope.risk, self._cut(k[1] * slope.k[0], along, k[1] * slope.bias)
 
     def hessian(self, x: FloatArray) -> FloatArray:
         """Return the second derivatives of the risk."""
-        return differences(self.gradient, x, self.landscape.smooth)
+        return self.reduced.second_derivatives(self.risk, x)
 
-    def margins(self, x: FloatArray, second: FloatArray) -> dict[End, float]:
+    def margins(self, x: FloatArray, hessian: FloatArray) -> dict[End, float]:
         """Return numbers that are all positive at a mismatched minimum, each with its end."""
         k, bias = self.keys(x)
-        v, _ = self.landscape.at_best_values(k, bias)
+        v, _ = self.reduced.landscape.at_best_values(k, bias)
         away = _DIFFERENCE * k[1] * np.eye(k.size)[2]
-        _, slope = self.landscape.at_best_values(k + away, bias)
+        _, slope = self.reduced.landscape.at_best_values(k + away, bias)
         return {
-            End.FOLD: float(np.linalg.eigvalsh(second)[0]),
+            End.FOLD: float(np.linalg.eigvalsh(hessian)[0]),
             End.PLANE: float(k[1] * slope.k[2]) / _DIFFERENCE,
             End.KIND: min(1.0 - float(x[0]) ** 2, float(v[0])),
             End.INFINITY: math.log(self.longest) - float(x[1]),
@@ -110,16 +103,13 @@ class Plane:
 
     def candidate(self, x: FloatArray, status: Status = Status.CONVERGED) -> Candidate:
         """Return the candidate at a point."""
-        k, bias = self.keys(x)
-        v, slope = self.landscape.at_best_values(k, bias)
-        norm = math.hypot(*slope.k, slope.bias if self.fixed is None else 0.0)
-        return Candidate(k, v, bias, slope.risk, norm, status)
+        return self.reduced.candidate(*self.keys(x), status)
 
     def settle(self, x: FloatArray) -> FloatArray | None:
-        """Return the stationary point next to a guess, if Newton's method finds it at once."""
+        """Return the stationary point next to a guess, if Newton's method converges to one."""
         start = x
         for _ in range(_SWEEPS):
-            step = np.linalg.lstsq(self.hessian(x), self.gradient(x), rcond=None)[0]
+            step = np.linalg.lstsq(self.hessian(x), self.risk(x)[1], rcond=None)[0]
             x = x - step
             if not np.linalg.norm(x - start) < 0.5:
                 return None
@@ -130,64 +120,55 @@ class Plane:
     def descend(self, x: FloatArray) -> Candidate | None:
         """Return the mismatched minimum below a point, if there is one.
 
-        Its status is ``boundary`` if the keys grow without bound on the way.
+        Its status is ``boundary`` if the keys grow without bound.
         """
-        from scipy.optimize import minimize
+        longest = math.log(self.longest)
 
-        def leave(y: FloatArray) -> None:
-            if abs(y[0]) > 1.5 or not -4.0 < y[1] < math.log(self.longest):
-                raise StopIteration
+        def outside(y: FloatArray) -> bool:
+            return abs(y[0]) > 1.5 or not -4.0 < y[1] < longest
 
-        found = minimize(  # type: ignore[call-overload]  # the stubs do not know every callback
-            self.risk,
-            x,
-            jac=True,
-            hess=self.hessian,
-            method="trust-exact",
-            callback=leave,
-            options={"gtol": 1e-7, "initial_trust_radius": 0.2, "max_trust_radius": 1.0},
-        )
-        if found.x[1] > math.log(self.longest):
-            return self.candidate(found.x, Status.BOUNDARY) if abs(found.x[0]) < 1.0 else None
-        end = self.settle(found.x)
-        if end is None or min(self.margins(end, self.hessian(end)).values()) <= 0.0:
+        end = self.reduced.minimise(self.risk, x, outside=outside, tolerance=1e-7, radius=1.0)
+        if end[1] > longest:
+            return self.candidate(end, Status.BOUNDARY) if abs(end[0]) < 1.0 else None
+        minimum = self.settle(end)
+        if minimum is None or min(self.margins(minimum, self.hessian(minimum)).values()) <= 0.0:
             return None
-        return self.candidate(end)
+        return self.candidate(minimum)
 
     def search(self, length: float, bias: float) -> list[Candidate]:
-        """Return the distinct mismatched minima found from several starts, the lowest first.
+        """Return the distinct mismatched minima below several starts, the lowest first.
 
-        One at infinity, if any, comes last.
-        A free bias starts at the one given, and where few of a number of tokens pass it.
+        A minimum at infinity, if any, is the last. A learned bias starts at ``bias``, and at values
+        that few of ``length`` scores exceed.
         """
-        shares = [bias / _SIZES[1]]
-        if self.fixed is None:
-            shares += [-share * math.sqrt(2.0 * math.log(max(length, 2.0))) for share in _RARE]
-        found: list[Candidate] = []
-        for share in shares:
+        ratios = [bias / _SIZES[1]]
+        if self.reduced.learn_bias:
+            ratios += [-ratio * math.sqrt(2.0 * math.log(max(length, 2.0))) for ratio in _RARE]
+        minima: list[Candidate] = []
+        for ratio in ratios:
             for size in _SIZES:
-                candidate = self.descend(np.array([0.0, math.log(size), share])[: self.size])
-                if candidate is not None and not any(
-                    self.same(candidate, other) for other in found
-                ):
-                    found.append(candidate)
-                if candidate is not None and candidate.status is Status.BOUNDARY:
-                    break  # so do longer keys
-        return sorted(
-            found, key=lambda candidate: (candidate.status is Status.BOUNDARY, candidate.risk)
-        )
+                candidate = self.descend(self._cut(0.0, math.log(size), ratio))
+                if candidate is None:
+                    continue
+                if not any(self.same(candidate, other) for other in minima):
+                    minima.append(candidate)
+                if candidate.status is Status.BOUNDARY:
+                    break  # longer keys also grow
+        return sorted(minima, key=lambda minimum: (minimum.status is Status.BOUNDARY, minimum.risk))
 
     def same(self, a: Candidate, b: Candidate) -> bool:
         """Return whether two candidates are one minimum."""
         if a.status is Status.BOUNDARY or b.status is Status.BOUNDARY:
             return a.status is b.status
-        gap = self.point(a.k, a.bias) - self.point(b.k, b.bias)
-        return float(np.abs(gap).max()) < 1e-3
+        return np.allclose(self.point(a.k, a.bias), self.point(b.k, b.bias), rtol=0.0, atol=1e-3)
 
 
 @dataclass(frozen=True)
 class Step:
-    """A point of a curve (the logarithm of the signal last), its derivatives and its tangent."""
+    """A point of a curve (its last entry is the logarithm of the signal) and its tangent.
+
+    ``jacobian`` are the derivatives of the gradient in all entries.
+    """
 
     y: FloatArray
     jacobian: FloatArray
@@ -201,8 +182,8 @@ class Curve:
     plane_at: Callable[[float], Plane]
 
     def gradient(self, y: FloatArray) -> FloatArray:
-        """Return the gradient at one signal."""
-        return self.plane_at(float(y[-1])).gradient(y[:-1])
+        """Return the gradient at a point."""
+        return self.plane_at(float(y[-1])).risk(y[:-1])[1]
 
     def step(self, y: FloatArray, direction: FloatArray) -> Step:
         """Return derivatives and tangent at a point of the curve."""
@@ -213,14 +194,14 @@ class Curve:
         return Step(y, jacobian, math.copysign(1.0, float(tangent @ direction)) * tangent)
 
     def correct(self, last: Step, length: float) -> tuple[FloatArray, int] | None:
-        """Return the point that far along the tangent, and the number of corrections."""
+        """Return the point at a distance along the tangent, and the number of corrections."""
         guess = y = last.y + length * last.tangent
         matrix = np.vstack([last.jacobian, last.tangent])
         change: FloatArray = np.zeros(y.size)
         size = math.inf
         for sweep in range(1, _SWEEPS + 1):
             rest = np.append(self.gradient(y), last.tangent @ (y - guess))
-            # Broyden's update: new derivatives would cost more than a few more sweeps
+            # Broyden's update: new derivatives cost more than a few more corrections
             matrix = matrix - np.outer(rest, change) / size**2
             change = np.asarray(np.linalg.solve(matrix, rest), dtype=float)
             y = y - change
@@ -239,21 +220,21 @@ class Curve:
     def locate(
         self, last: Step, length: float, measure: Callable[[Step], float]
     ) -> tuple[Step, float]:
-        """Return the point within one step at which a measure is zero, and the way there."""
+        """Return the point within one step at which a measure is zero, and its distance."""
         from scipy.optimize import brentq
 
-        def at(part: float) -> Step:
-            found = self.correct(last, part)
-            return last if found is None else self.step(found[0], last.tangent)
+        def at(distance: float) -> Step:
+            corrected = self.correct(last, distance)
+            return last if corrected is None else self.step(corrected[0], last.tangent)
 
-        way = brentq(lambda part: measure(at(part)), 0.0, length, xtol=1e-7, rtol=1e-10)
-        return at(way), way
+        root = brentq(lambda distance: measure(at(distance)), 0.0, length, xtol=1e-7, rtol=1e-10)
+        return at(root), root
 
 
 def trace(
     plane_at: Callable[[float], Plane], start: FloatArray, bound: float, *, step: float = STEP
 ) -> tuple[list[FloatArray], End]:
-    """Follow a minimum to a signal, or to its end before.
+    """Continue a minimum to a signal, or to its end before.
 
     Parameters
     ----------
@@ -264,7 +245,7 @@ def trace(
     bound
         Logarithm of the signal to reach.
     step
-        Longest step along the curve; it becomes shorter where the curve bends.
+        Longest step along the curve; steps are shorter where the curve bends.
 
     Returns
     -------
@@ -280,34 +261,34 @@ def trace(
     if min(curve.margins(here).values()) <= 0.0:
         return points, End.LOST
     while step > _SHORTEST:
-        found = curve.correct(here, step)
-        then = None if found is None else curve.step(found[0], here.tangent)
-        if found is None or then is None or then.tangent @ here.tangent < _TURN:
+        corrected = curve.correct(here, step)
+        after = None if corrected is None else curve.step(corrected[0], here.tangent)
+        if corrected is None or after is None or after.tangent @ here.tangent < _TURN:
             step /= 2.0
             continue
-        last, way, lost = then, step, min(curve.margins(then).values()) <= 0.0
-        if lost:
-            last, way = curve.locate(here, step, lambda s: min(curve.margins(s).values()))
+        last, distance, ends = after, step, min(curve.margins(after).values()) <= 0.0
+        if ends:
+            last, distance = curve.locate(here, step, lambda s: min(curve.margins(s).values()))
         if ahead * float(last.y[-1] - bound) > -_CLOSE:
             at = _between(plane_at(bound), here.y, last.y, bound)
             if at is None:
-                last, _ = curve.locate(here, way, lambda s: ahead * float(s.y[-1] - bound))
+                last, _ = curve.locate(here, distance, lambda s: ahead * float(s.y[-1] - bound))
                 at = np.append(last.y[:-1], bound)
             return [*points, at], End.RANGE
         points.append(last.y)
-        if lost:
+        if ends:
             margins = curve.margins(last)
             return points, min(margins, key=lambda end: margins[end])
-        here = then
-        step = min(1.5 * step, longest) if found[1] <= _SWEEPS // 2 + 1 else step
+        here = after
+        step = min(1.5 * step, longest) if corrected[1] <= _SWEEPS // 2 + 1 else step
     return points, End.LOST
 
 
 def _between(plane: Plane, a: FloatArray, b: FloatArray, bound: float) -> FloatArray | None:
     """Return the point at a signal between two points of a curve, if it is close to their chord."""
     guess = a + (bound - a[-1]) / (b[-1] - a[-1]) * (b - a)
-    found = plane.settle(guess[:-1])
+    point = plane.settle(guess[:-1])
     reach = 0.1 * float(np.linalg.norm(b - a)) + 1e-6
-    if found is None or np.linalg.norm(found - guess[:-1]) > reach:
+    if point is None or np.linalg.norm(point - guess[:-1]) > reach:
         return None
-    return np.append(found, bound)
+    return np.append(point, bound)

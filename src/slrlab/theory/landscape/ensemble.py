@@ -1,8 +1,8 @@
 r"""Gradient flow from many starts at once, on the table of one landscape.
 
 One flow takes a fifth of a second; hundreds of them, each with its own time step, take little more
-when every operation works on all of them. The solver is a linearly implicit one of order 2
-(Shampine and Reichelt's), as the problem is stiff and the table gives exact Hessians. This module
+because every operation works on all of them. The solver is the linearly implicit one of order 2 by
+Shampine and Reichelt, because the problem is stiff and the table has exact Hessians. This module
 must not know how a table is made.
 """
 
@@ -11,32 +11,28 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from slrlab import _checks
 from slrlab._plot import END_COLORS, axes_of
 from slrlab._result import Result, Status
-from slrlab._types import FloatArray
+from slrlab._types import Axes, DataFrame, FloatArray
 from slrlab.numerics.second_order import Expansion
 from slrlab.theory.landscape.minima import Kind, kind_of
 from slrlab.theory.landscape.risk import SIZE, overlaps_of
-from slrlab.theory.landscape.table import TabulatedLandscape, cosines, derived
+from slrlab.theory.landscape.table import TabulatedLandscape, chebyshev_in, derivative_series
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-
-_D = 1.0 / (2.0 + math.sqrt(2.0))
+_D = 1.0 / (2.0 + math.sqrt(2.0))  # the coefficients d and e₃₂ of Shampine and Reichelt
 _E32 = 6.0 + math.sqrt(2.0)
-_NEGLIGIBLE = 1e-11  # coefficients of a series that are rounding
+_NEGLIGIBLE = 1e-11  # relative size of coefficients that are rounding errors
 _STEPS = 5000
 
 
 @dataclass(frozen=True)
 class FlowEnsemble(Result):
-    """Ends and histories of many flows, one column or entry each.
+    """Ends and paths of many flows.
 
     Attributes
     ----------
@@ -44,11 +40,11 @@ class FlowEnsemble(Result):
         ``converged`` if all flows did, else the worst of ``statuses``.
     statuses
         ``converged``: the gradient fell below the tolerance. ``diverged``: the keys left the table.
-        ``not converged``: time ran out.
+        ``not converged``: the time ended before.
     k, v
-        Where each flow ended, one row each.
+        Vectors at the ends, one row for each flow.
     risk, times
-        Risks and times after each step (rows), of each flow (columns); a finished flow stays.
+        Risks and times after each step (rows) of each flow (columns); constant after its end.
     """
 
     statuses: tuple[Status, ...]
@@ -57,18 +53,16 @@ class FlowEnsemble(Result):
     risk: FloatArray = field(repr=False)
     times: FloatArray = field(repr=False)
 
-    def to_frame(self) -> pd.DataFrame:
-        """Return one row for each flow: how and where it ended."""
+    def to_frame(self) -> DataFrame:
+        """Return one row for each flow, with its end."""
         import pandas as pd
 
-        ends = {"status": map(str, self.statuses), "kind": map(str, self.kinds)}
-        return pd.DataFrame(
-            {name: list(column) for name, column in ends.items()}
-            | {"risk": self.risk[-1], "time": self.times[-1]}
-        )
+        statuses, kinds = ([str(item) for item in items] for items in (self.statuses, self.kinds))
+        ends = {"risk": self.risk[-1], "time": self.times[-1]}
+        return pd.DataFrame({"status": statuses, "kind": kinds} | ends)
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the risk of each flow against time, in the colour of what it ends aligned with."""
+        """Draw the risk of each flow against time, in the colour of the kind of its end."""
         axes = axes_of(ax)
         for number, kind in enumerate(self.kinds):
             path = self.times[:, number], self.risk[:, number]
@@ -81,19 +75,19 @@ class FlowEnsemble(Result):
 
     @property
     def kinds(self) -> list[Kind]:
-        """What each end is aligned with."""
+        """Kind of alignment at each end."""
         return [kind_of(overlaps_of(k, v)) for k, v in zip(self.k, self.v, strict=True)]
 
     def time_within(self, gap: float, floor: float | FloatArray) -> FloatArray:
-        """Return when the risk of each flow comes within ``gap`` of ``floor``; nan if never."""
-        left = np.log(np.maximum(self.risk - floor, 1e-300))
-        wanted = math.log(_checks.positive(gap, "gap"))
-        found = np.full(left.shape[1], math.nan)
-        for column in np.flatnonzero(left.min(axis=0) <= wanted):
+        """Return the time at which each risk is within ``gap`` of ``floor``; nan if never."""
+        log_excess = np.log(np.maximum(self.risk - floor, 1e-300))
+        log_gap = math.log(_checks.positive(gap, "gap"))
+        times = np.full(log_excess.shape[1], math.nan)
+        for column in np.flatnonzero(log_excess.min(axis=0) <= log_gap):
             # risks fall along a flow, at last exponentially: interpolate the logarithm
-            path = -np.minimum.accumulate(left[:, column])
-            found[column] = np.interp(-wanted, path, self.times[:, column])
-        return found
+            path = -np.minimum.accumulate(log_excess[:, column])
+            times[column] = np.interp(-log_gap, path, self.times[:, column])
+        return times
 
 
 def flow_ensemble(
@@ -105,18 +99,18 @@ def flow_ensemble(
     tolerance: float = 1e-6,
     accuracy: float = 1e-3,
 ) -> FlowEnsemble:
-    """Follow ``dk/dt = −∂E/∂k``, ``dv/dt = −∂E/∂v`` from many starts on a table.
+    """Integrate ``dk/dt = −∂E/∂k``, ``dv/dt = −∂E/∂v`` from many starts on a table.
 
     Parameters
     ----------
     landscape
-        Table of the landscape (`slrlab.tabulate`); a flow that leaves it is stopped.
+        Table of the landscape (`slrlab.tabulate`); a flow that leaves it ends.
     k, v
         Starts in R⁴, one row each.
     time, tolerance
-        When to stop at the latest, and the length of the gradient below which a flow has ended.
+        Largest time, and the length of the gradient below which a flow ends.
     accuracy
-        Error allowed in a step, relative to the length of the vectors.
+        Largest error of a step, relative to the length of the vectors.
 
     Raises
     ------
@@ -130,44 +124,44 @@ def flow_ensemble(
     >>> from slrlab.theory.landscape.ensemble import flow_ensemble
     >>> table = tabulate(SpikedSLR(signal=2.0, length=3), "linear", m=(-2.0, 3.0), std=2.0)
     >>> k, v = 0.1 * np.random.default_rng(0).standard_normal((2, 5, 4))
-    >>> found = flow_ensemble(table, k, v)
-    >>> [str(kind) for kind in found.kinds], str(found.status)
+    >>> flows = flow_ensemble(table, k, v)
+    >>> [str(kind) for kind in flows.kinds], str(flows.status)
     (['matched', 'matched', 'matched', 'matched', 'matched'], 'converged')
     """
     y = np.concatenate([_starts(k, "k"), _starts(v, "v")], axis=1)
-    ground = _Ground(landscape)
-    if not ground.covers(y).all():
+    table = _TableRisk(landscape)
+    if not table.covers(y).all():
         raise ValueError("k must lie inside the table, got keys outside")
     end = _checks.positive(time, "time")
-    return _integrate(ground, y, end, _checks.positive(tolerance, "tolerance"), accuracy)
+    return _integrate(table, y, end, _checks.positive(tolerance, "tolerance"), accuracy)
 
 
 def _starts(vectors: FloatArray, name: str) -> FloatArray:
-    found = np.array(vectors, dtype=float)
-    if found.ndim != 2 or found.shape[1] != SIZE or not np.isfinite(found).all():
-        raise ValueError(f"{name} must be finite vectors of shape (n, {SIZE}), got {found.shape}")
-    return found
+    starts = np.array(vectors, dtype=float)
+    if starts.ndim != 2 or starts.shape[1] != SIZE or not np.isfinite(starts).all():
+        raise ValueError(f"{name} must be finite vectors of shape (n, {SIZE}), got {starts.shape}")
+    return starts
 
 
 def _integrate(
-    ground: _Ground, y: FloatArray, end: float, tolerance: float, accuracy: float
+    table: _TableRisk, y: FloatArray, end: float, tolerance: float, accuracy: float
 ) -> FlowEnsemble:
     count = len(y)
     t, h = np.zeros(count), np.full(count, 1e-2)
     alive, diverged = np.ones(count, dtype=bool), np.zeros(count, dtype=bool)
     settled = np.zeros(count, dtype=bool)
-    risk = ground(y, second=False).value
-    risks, times = [risk.copy()], [t.copy()]
+    risk = np.empty(count)
+    risks, times = [], [t.copy()]
     for _ in range(_STEPS):
         if not alive.any():
             break
         index = np.flatnonzero(alive)
         here, step = y[index], np.minimum(h[index], end - t[index])
-        slope = ground(here, second=True)
-        new, error = _rosenbrock(ground, here, slope, step)
+        slope = table(here, second=True)
+        new, error = _rosenbrock(table, here, slope, step)
         scale = 1e-2 + np.linalg.norm(here, axis=1)
         ratio = np.where(np.isfinite(error), error / (accuracy * scale), 1e6)
-        inside = ground.covers(new)
+        inside = table.covers(new)
         good = (ratio <= 1.0) & inside
         taken = index[good]
         y[taken], t[taken] = new[good], t[taken] + step[good]
@@ -176,23 +170,10 @@ def _integrate(
         diverged[index[~inside & (step < 1e-3 * (1.0 + t[index]))]] = True
         norms = np.linalg.norm(slope.gradient, axis=1)
         settled[index[norms < tolerance]] = True
-        risk[index] = slope.value
+        risk[index] = slope.value  # before the step
         times.append(t.copy())
         risks.append(risk.copy())
         alive = ~(settled | diverged | (t >= end))
-    return _result(ground, y, settled, diverged, np.array(risks), np.array(times))
-
-
-def _result(
-    ground: _Ground,
-    y: FloatArray,
-    settled: FloatArray,
-    diverged: FloatArray,
-    risks: FloatArray,
-    times: FloatArray,
-) -> FlowEnsemble:
-    # a step is told the risk of where it starts: shift by one
-    shifted = np.vstack([risks[1:], ground(y, second=False).value])
     names = np.where(settled, "converged", np.where(diverged, "diverged", "not converged"))
     statuses = tuple(Status(name) for name in names.tolist())
     return FlowEnsemble(
@@ -200,13 +181,13 @@ def _result(
         statuses=statuses,
         k=y[:, :SIZE],
         v=y[:, SIZE:],
-        risk=shifted,
-        times=times,
+        risk=np.vstack([*risks, table(y, second=False).value]),
+        times=np.array(times),
     )
 
 
 def _rosenbrock(
-    ground: _Ground, y: FloatArray, slope: Expansion, step: FloatArray
+    table: _TableRisk, y: FloatArray, slope: Expansion, step: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return the state after a step, and an estimate of its error."""
     assert slope.hessian is not None
@@ -218,15 +199,15 @@ def _rosenbrock(
 
     f0 = -slope.gradient
     k1 = solve(f0)
-    f1 = -ground(y + 0.5 * h * k1, second=False).gradient
+    f1 = -table(y + 0.5 * h * k1, second=False).gradient
     k2 = solve(f1 - k1) + k1
     new = y + h * k2
-    f2 = -ground(new, second=False).gradient
+    f2 = -table(new, second=False).gradient
     k3 = solve(f2 - _E32 * (k2 - f1) - 2.0 * (k1 - f0))
     return new, np.linalg.norm(h / 6.0 * (k1 - 2.0 * k2 + k3), axis=1)
 
 
-class _Ground:
+class _TableRisk:
     """Risks, gradients and Hessians at many points ``(k, v)``, from the series of a table."""
 
     def __init__(self, table: TabulatedLandscape) -> None:
@@ -235,19 +216,24 @@ class _Ground:
         rows = 1 + int(np.flatnonzero(big.any(axis=(0, 2))).max())
         columns = 1 + int(np.flatnonzero(big.any(axis=(0, 1))).max())
         plain = plain[:, : max(rows, 3), : max(columns, 3)]
-        self.m, self.S, self.trivial = table.m, table.S, table.exact.task.trivial_risk
-        along, across = 2.0 / (table.m[1] - table.m[0]), 2.0 / table.S
-        dm, dS = derived(plain, along, 1), derived(plain, across, 2)
-        bends = (derived(dm, along, 1), derived(dm, across, 2), derived(dS, across, 2))
-        self.series = np.stack([plain, dm, dS, *bends], axis=1)
+        self.m, self.S, self.trivial_risk = table.m, table.S, table.trivial_risk
+
+        def dm(series: FloatArray) -> FloatArray:
+            return derivative_series(series, 2.0 / (table.m[1] - table.m[0]), 1)
+
+        def dS(series: FloatArray) -> FloatArray:
+            return derivative_series(series, 2.0 / table.S, 2)
+
+        first = dm(plain), dS(plain)
+        self.series = np.stack([plain, *first, dm(first[0]), dS(first[0]), dS(first[1])], axis=1)
 
     def covers(self, y: FloatArray) -> Any:
-        """Return which points are on the table."""
+        """Return which points are inside the table."""
         S = (y[:, 1:SIZE] ** 2).sum(axis=1)
         return (self.m[0] <= y[:, 0]) & (y[:, 0] <= self.m[1]) & (self.S >= S)
 
     def __call__(self, y: FloatArray, *, second: bool) -> Expansion:
-        """Return the risk, quadratic in ``v``: `slrlab.theory.landscape.risk.assemble`."""
+        """Return the risk as in `slrlab.theory.landscape.risk.assemble`."""
         k, v = (
             [Expansion.coordinate(y, first + i, second=second) for i in range(SIZE)]
             for first in (0, SIZE)
@@ -256,21 +242,19 @@ class _Ground:
         g = k[1] * v[1] + k[2] * v[2] + k[3] * v[3]
         rest = v[1] * v[1] + v[2] * v[2] + v[3] * v[3]
         A, B, P, Q, X, Y, U = self._moments(k[0], S)
-        push = k[1] * v[0]
-        risk = -2.0 * (v[1] * A + push * P + k[1] * g * Q) + rest * B
+        risk = -2.0 * (v[1] * A + k[1] * v[0] * P + k[1] * g * Q) + rest * B
         risk = risk + v[0] * v[0] * X + 2.0 * (v[0] * g * Y) + g * g * U
-        return Expansion(risk.value + self.trivial, risk.gradient, risk.hessian)
+        return Expansion(risk.value + self.trivial_risk, risk.gradient, risk.hessian)
 
     def _moments(self, m: Expansion, S: Expansion) -> list[Expansion]:
         second = m.hessian is not None and S.hessian is not None
         kept = self.series if second else self.series[:, :3]
         moments, parts, rows, columns = kept.shape
-        low, high = self.m
-        across = cosines(2.0 * S.value / self.S - 1.0, columns)
-        along = cosines((2.0 * m.value - low - high) / (high - low), rows)
+        along = chebyshev_in(m.value, self.m, rows)
+        across = chebyshev_in(S.value, (0.0, self.S), columns)
         table = (kept.reshape(-1, columns) @ across).reshape(moments, parts, rows, -1)
-        found = np.einsum("ajrn,rn->ajn", table, along)
-        return [self._through(row, m, S) for row in found]
+        values = np.einsum("ajrn,rn->ajn", table, along)
+        return [self._through(row, m, S) for row in values]
 
     @staticmethod
     def _through(row: FloatArray, m: Expansion, S: Expansion) -> Expansion:
@@ -280,8 +264,8 @@ class _Ground:
             return Expansion(row[0], slope, None)
         first, last = m.gradient, S.gradient
         cross = first[:, :, None] * last[:, None, :]
-        bent = row[2][:, None, None] * S.hessian
-        bent = bent + row[3][:, None, None] * first[:, :, None] * first[:, None, :]
-        bent = bent + row[4][:, None, None] * (cross + cross.transpose(0, 2, 1))
-        bent = bent + row[5][:, None, None] * last[:, :, None] * last[:, None, :]
-        return Expansion(row[0], slope, bent)
+        hessian = row[2][:, None, None] * S.hessian
+        hessian = hessian + row[3][:, None, None] * first[:, :, None] * first[:, None, :]
+        hessian = hessian + row[4][:, None, None] * (cross + cross.transpose(0, 2, 1))
+        hessian = hessian + row[5][:, None, None] * last[:, :, None] * last[:, None, :]
+        return Expansion(row[0], slope, hessian)

@@ -1,9 +1,9 @@
 r"""Gradient flow of the risk on the effective problem in R⁴.
 
 Time is that of every descent of the package, ``dk/dt = −∂E/∂k`` with ``k, v`` on the orthonormal
-basis (k*, v*, two free directions): what gradient descent in ``R^D`` with steps ``η D ∂E/∂k`` does
-as ``D → ∞`` and ``η → 0``, on infinite data. The problem is stiff (values relax fast, keys slowly),
-so the solver is implicit. This module must not know how risks are computed.
+basis (k*, v*, two free directions): the limit ``D → ∞``, ``η → 0`` of gradient descent in ``R^D``
+with steps ``η D ∂E/∂k`` on infinite data. The problem is stiff (values relax fast, keys slowly), so
+the solver is implicit. This module must not know how risks are computed.
 """
 
 # notation: docs/notation.md, "Landscape"
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -22,16 +21,17 @@ from slrlab.model.activations import Activation
 from slrlab.model.setting import Setting
 from slrlab.model.tasks import Task
 from slrlab.theory.landscape.follow import Follower
-from slrlab.theory.landscape.minima import Minimum, descend, minimum_at
+from slrlab.theory.landscape.minima import Minimum, key_distance, minimum_at
 from slrlab.theory.landscape.path import Flow, read_times, start_vectors
+from slrlab.theory.landscape.reduced import ReducedRisk
 from slrlab.theory.landscape.risk import (
     SIZE,
     Landscape,
     Point,
     make_landscape,
+    overlaps_of,
     start_bias,
 )
-from slrlab.theory.landscape.table import refuse_frozen_bias
 from slrlab.theory.population.minimal import checked
 
 _ARRIVED = 0.05  # distance to a minimum, relative to |k|, within which a flow has converged
@@ -52,12 +52,12 @@ def gradient_flow(
     strict: bool = False,
     report: Report | None = None,
 ) -> Flow:
-    r"""Follow ``dk/dt = −∂E/∂k``, ``dv/dt = −∂E/∂v`` (and a free bias) from a start.
+    r"""Integrate ``dk/dt = −∂E/∂k``, ``dv/dt = −∂E/∂v`` (and a free bias) from a start.
 
     Parameters
     ----------
     task, activation
-        What is learned, and by which attention; a free bias flows with the vectors.
+        Task and attention; a free bias is learned with the vectors.
     start
         ``"random"`` (Gaussian entries of standard deviation ``size``), ``"matched"`` (``k`` along
         ``k*``, ``v`` along ``v*``), ``"mismatched"`` (``k`` along ``v*``, ``v`` along ``k*``),
@@ -67,19 +67,19 @@ def gradient_flow(
     bias
         Bias at the start; None for the activation's own, 0 if that is free.
     time
-        When to stop at the latest.
+        Largest time.
     times
-        Times to keep, increasing from 0 on; None for the steps of the solver.
+        Times of the path, increasing from 0 or later; None for the steps of the solver.
     tolerance
         Stop when the length of the gradient is below.
     seed
         Seed of a random start (and of the sample of a projection).
     landscape
-        Risk and gradient, if they were prepared for many flows (`slrlab.tabulate`).
+        Risk and gradient prepared for many flows (`slrlab.tabulate`); None to compute them.
     strict
         Raise `slrlab.ComputationError` if the flow does not converge.
     report
-        Called as ``report(done, total, label)`` along the way.
+        Called as ``report(done, total, label)`` after each step.
 
     Raises
     ------
@@ -96,26 +96,13 @@ def gradient_flow(
     """
     chosen = checked(task, activation, tolerance).without_idle_bias()
     seed = _checks.integer(seed, "seed", low=0)
-    ground = make_landscape(task, chosen, seed=seed) if landscape is None else landscape
-    refuse_frozen_bias(chosen, ground)
-    k, v = start_vectors(start, size, seed)
-    where = start_bias(chosen, bias)
+    if landscape is None:
+        landscape = make_landscape(task, chosen, seed=seed)
+    path = _Descent(landscape, chosen, report)
+    state = np.concatenate([*start_vectors(start, size, seed), [start_bias(chosen, bias)]])
     end = _checks.positive(time, "time")
-    kept = None if times is None else read_times(times, end)
-    path = _Descent(ground, chosen.bias is None, report)
-    start_state = np.concatenate([k, v, [where]])
-    solution = path.solve(start_state, end, tolerance, dense=kept is not None)
-    destination, status = path.destination(solution, tolerance)
-    result = path.result(
-        solution,
-        kept,
-        status,
-        "none" if destination is None else str(destination.kind),
-        destination,
-        method="gradient flow",
-        rate=0.0,
-        setting=Setting(task, chosen),
-    )
+    setting = {"method": "gradient flow", "rate": 0.0, "setting": Setting(task, chosen)}
+    result = path.run(state, end, read_times(times, end), tolerance, **setting)
     return result.require() if strict else result
 
 
@@ -127,34 +114,23 @@ class _Descent(Follower):
     def vectors(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         return y[:SIZE], y[SIZE : 2 * SIZE]
 
-    def velocity(self, t: float, y: FloatArray) -> FloatArray:
-        found = self.slope(y)
-        return -np.concatenate([found.k, found.v, [found.bias if self.learn_bias else 0.0]])
+    def velocity(self, y: FloatArray) -> FloatArray:
+        return -self.slope(y).gradient(self.learn_bias)
 
-    def speed(self, y: FloatArray) -> float:
-        return float(np.linalg.norm(self.velocity(0.0, y)))
+    def ending(
+        self, last: FloatArray, *, failed: bool, escaped: bool, rests: bool
+    ) -> tuple[Status, str, Minimum | None]:
+        """Return the minimum below the last state, and how the flow ended.
 
-    def destination(self, solution: Any, tolerance: float) -> tuple[Minimum | None, Status]:
-        """Return the minimum below the end of the path, and how the flow ended.
-
-        A small gradient alone is no minimum: on the way to infinity it becomes small too.
+        A small gradient alone is no minimum: it also becomes small as the keys grow without bound.
         """
-        last = self.last(solution)
-        if solution.status < 0 or not math.isfinite(self.speed(last)):
-            return None, Status.FAILED
-        candidate = descend(
-            self.landscape, last[:SIZE], float(last[-1]), learn_bias=self.learn_bias
-        )
-        found = minimum_at(self.landscape, candidate, learn_bias=self.learn_bias)
-        if found.at_infinity or len(solution.t_events[1]):
-            return found, Status.DIVERGED
-        there = found.order
-        length = float(np.linalg.norm(last[:SIZE]))
-        gaps = (
-            float(last[0]) - there.m_kk,
-            abs(float(last[1])) - abs(there.m_kv),
-            length - math.sqrt(there.q_kk),
-        )
-        near = max(map(abs, gaps)) < _ARRIVED * (1.0 + length)
-        settled = self.rests(solution, tolerance)
-        return found, Status.CONVERGED if settled and near else Status.NOT_CONVERGED
+        if failed:
+            return Status.FAILED, "none", None
+        risk = ReducedRisk(self.landscape, self.learn_bias)
+        minimum = minimum_at(risk, risk.descend(last[:SIZE], float(last[-1])))
+        order = overlaps_of(*self.vectors(last))
+        close = key_distance(order, minimum.order) < _ARRIVED * (1.0 + math.sqrt(order.q_kk))
+        status = Status.CONVERGED if rests and close else Status.NOT_CONVERGED
+        if minimum.at_infinity or escaped:
+            status = Status.DIVERGED
+        return status, str(minimum.kind), minimum

@@ -1,4 +1,4 @@
-r"""Laws of one token's score with the weights that turn expectations into derivatives.
+r"""Laws of one token's score, with weights whose sums are expectations and their derivatives.
 
 A score is ``χ = m χ* + √S u`` with ``u`` a standard normal. For any function ``F`` of the score,
 integration by parts gives ``E[χ*ᵃ F⁽ⁿ⁾(χ)] = E[χ*ᵃ F(χ) He_n(u)]/S^{n/2}``: derivatives of the
@@ -6,7 +6,7 @@ activation are never needed, and those in ``m`` and ``S`` are entries of the sam
 
     ∂_m E[χ*ᵃ F⁽ⁿ⁾] = E[χ*ᵃ⁺¹ F⁽ⁿ⁺¹⁾],      ∂_S E[χ*ᵃ F⁽ⁿ⁾] = ½ E[χ*ᵃ F⁽ⁿ⁺²⁾].
 
-This module knows laws of scores, not activations or risks.
+This module must not know about activations or risks.
 """
 
 # notation: docs/notation.md, "Landscape"
@@ -22,14 +22,14 @@ from numpy.polynomial import hermite_e
 from slrlab._types import FloatArray
 from slrlab.theory.moments.nodes import EDGE, NODE_STEP, gauss_weights
 
-ORDER = 4  # of the highest a + n that a risk and its gradient need
+ORDER = 4  # largest a + n that a risk and its gradient need
 PAIRS = tuple((a, n) for a in range(ORDER) for n in range(ORDER + 1 - a))
 # power of m in each coefficient of `_powers`
 _DEGREES = np.array([[max(column - n, 0) for column in range(ORDER + 1)] for _, n in PAIRS])
-# below this std derivatives across it would be lost to rounding; a score within 1e-5 of another
-# changes a smooth risk by 1e-10
+# below this std derivatives would be lost to rounding; a change of 1e-5 in a score changes a
+# smooth risk by 1e-10
 _LEAST_STD = 1e-5
-# a coarser rule would not see that He_4 averages to nothing, which is divided by a small std
+# with a larger step the average of He_4, divided by a power of a small std, is not zero
 _STEP = 0.65
 
 
@@ -71,30 +71,26 @@ def gaussian_laws(shift: float, m: float, std: float, edge: float, resolution: f
         density = np.exp(-(g**2) / 2.0) * (step / (tau * math.sqrt(2.0 * math.pi)))
         slopes = density * hermite(g, ORDER + 1) / tau ** np.arange(ORDER + 1)[:, None]
         laws.append(_powers(mean) * m**_DEGREES @ slopes)
-    kept = (laws[0][0] > 0.0) | (laws[1][0] > 0.0)  # a huge signal leaves an empty gap
+    # at a very large signal there is an empty interval between the two laws
+    kept = (laws[0][0] > 0.0) | (laws[1][0] > 0.0)
     return TokenLaws(scores[kept], laws[0][:, kept], laws[1][:, kept])
 
 
 @lru_cache(maxsize=64)
 def _powers(mean: float) -> FloatArray:
     """Return the coefficients of ``(mean + x)^a`` in ``He_b(x)``, at column ``b + n`` of a pair."""
-    found = np.zeros((len(PAIRS), ORDER + 1))
-    for row, (a, n) in zip(found, PAIRS, strict=True):
+    coefficients = np.zeros((len(PAIRS), ORDER + 1))
+    for row, (a, n) in zip(coefficients, PAIRS, strict=True):
         power = np.polynomial.polynomial.polypow([mean, 1.0], a)
         row[n : n + a + 1] = hermite_e.poly2herme(power)
-    return found
+    return coefficients
 
 
 def product_laws(
-    x: FloatArray,
-    relevant: FloatArray,
-    others: FloatArray,
-    m: float,
-    std: float,
-    resolution: float,
+    x: FloatArray, relevant: FloatArray, others: FloatArray, m: float, std: float, resolution: float
 ) -> TokenLaws:
     """Return the laws for any law of ``χ*`` given by weights on nodes ``x``."""
-    u, slopes = jitter_slopes(std, resolution)
+    u, slopes = gaussian_slopes(std, resolution)
     scores = (m * x[:, None] + u).ravel()
     laws = [
         np.stack([np.outer(law * x**a, slopes[n]).ravel() for a, n in PAIRS])
@@ -103,7 +99,7 @@ def product_laws(
     return TokenLaws(scores, laws[0], laws[1])
 
 
-def jitter_slopes(std: float, resolution: float) -> tuple[FloatArray, FloatArray]:
+def gaussian_slopes(std: float, resolution: float) -> tuple[FloatArray, FloatArray]:
     """Return nodes of ``s·u`` and rows of weights that sum to ``E[F⁽ⁿ⁾]``, ``n`` up to `ORDER`."""
     s = max(std, _LEAST_STD)
     step = _step(s, resolution)
@@ -112,6 +108,6 @@ def jitter_slopes(std: float, resolution: float) -> tuple[FloatArray, FloatArray
     return s * u, weights / s ** np.arange(ORDER + 1)[:, None]
 
 
-def _step(width: float, resolution: float) -> float:
-    """Return the step of nodes in units of a Gaussian part of a score."""
-    return min(NODE_STEP / (max(width, 0.5) * resolution), _STEP)
+def _step(std: float, resolution: float) -> float:
+    """Return the step of the nodes of a Gaussian, in units of its standard deviation."""
+    return min(NODE_STEP / (max(std, 0.5) * resolution), _STEP)

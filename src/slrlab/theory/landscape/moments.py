@@ -1,6 +1,6 @@
-r"""The seven functions of two numbers that fix the risk of attention everywhere, on M and off it.
+r"""The seven functions of ``(m, S)`` that determine the risk of attention, on M and off it.
 
-With ``χ = m χ* + √S u`` and everything else integrated out, the risk at any order parameters is
+With ``χ = m χ* + √S u`` the risk at any order parameters is
 
     E = Δ² + 1 − 2 m_vv A + (q_vv − m_vk²) B − 2 m_kv m_vk P + m_vk² X
         + 2 m_vk g Y − 2 m_kv g Q + g² U,
@@ -13,7 +13,7 @@ the bias alone. ``A, B`` are those of the population theory; the others vanish f
 
 Each is an integral over Laplace variables of products of one-token expectations
 (`slrlab.numerics.simplex`), at a cost that does not grow with the length. This module computes
-them with their derivatives; it knows nothing about values or flows.
+them with their derivatives; it must not know about values or flows.
 """
 
 # notation: docs/notation.md, "Landscape"
@@ -24,6 +24,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -43,30 +44,26 @@ from slrlab.theory.landscape.laws import (
     PAIRS,
     TokenLaws,
     gaussian_laws,
-    jitter_slopes,
+    gaussian_slopes,
     product_laws,
 )
 from slrlab.theory.moments.nodes import edge, laplace_grid, tilted_nodes
 from slrlab.theory.moments.selected import selected_density, selection_rule
 
-_PLACE = {pair: i for i, pair in enumerate(PAIRS)}
 Entries = Callable[[int, int, int], FloatArray]  # E[χ*ᵃ F_j⁽ⁿ⁾] for (j, a, n)
 Jets = Callable[[int, int, int], Jet]  # the same with derivatives in m, S and the bias
 # rows of a table that make up a jet: the entry and its derivatives, with their factors
 _JETS = {pair: i for i, pair in enumerate(pair for pair in PAIRS if sum(pair) <= ORDER - 2)}
 _ROWS = np.array(
-    [[_PLACE[a + i, n + j] for i, j in ((0, 0), (1, 1), (0, 2), (0, 1))] for a, n in _JETS]
+    [[PAIRS.index((a + i, n + j)) for i, j in ((0, 0), (1, 1), (0, 2), (0, 1))] for a, n in _JETS]
 )
-_NOTHING = np.array([[1.0 if pair == (0, 0) else 0.0] for pair in PAIRS])  # of φ⁰
+_FACTORS = np.array([[1.0], [1.0], [0.5], [1.0]])
+_UNIT = np.array([[1.0 if pair == (0, 0) else 0.0] for pair in PAIRS])  # table of φ⁰ = 1
 _PLAIN = np.array([[n == 0] for _, n in PAIRS] * 2)
-_SHARES = np.array([[1.0], [1.0], [0.5], [1.0]])
-Moments = dict[str, FloatArray]
-_DIGITS, _BIAS_STEP = 64.0, 0.25  # to which keys and biases are rounded for a window
-NAMES = ("A", "B", "P", "Q", "X", "Y", "U")
+_DIGITS, _BIAS_STEP = 64.0, 0.25  # accuracy to which keys and biases are rounded for a window
 
 
-@dataclass(frozen=True)
-class LandscapeMoments:
+class LandscapeMoments(NamedTuple):
     """``A, B, P, Q, X, Y, U``: each an array of value and derivatives in ``m``, ``S``, bias."""
 
     A: FloatArray
@@ -86,25 +83,20 @@ def landscape_moments(
     Raises
     ------
     TypeError
-        If the activation couples its tokens through a threshold: those are sampled.
+        If the activation is of another family, or the task.
     """
     if not isinstance(activation, Elementwise | Normalised):
         raise TypeError(
             f"activation must be Elementwise or Normalised, got {type(activation).__name__}"
         )
+    if not isinstance(task, TiltedTask | SelectionTask):
+        raise TypeError(f"task must be a TiltedTask or a SelectionTask, got {type(task).__name__}")
+    # an activation that overflows gives moments that are not finite, and a failed status
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        # a map that overflows gives moments that are not finite, and a status that says so
-        if isinstance(task, TiltedTask):
-            factors = _independent(task, activation, (m, S), resolution)
-            return LandscapeMoments(**_first(factors), **_second(factors))
-        if not isinstance(task, SelectionTask):
-            raise TypeError(
-                f"task must be a TiltedTask or a SelectionTask, got {type(task).__name__}"
-            )
-        # sums over all tokens do not ask which was selected
-        factors = _independent(task, activation, (m, S), resolution)
-        selected = _selected(task, activation, (m, S), resolution)
-        return LandscapeMoments(**_first(selected), **_second(factors))
+        factors = located = _independent(task, activation, (m, S), resolution)
+        if isinstance(task, SelectionTask):  # only the first moments depend on the location
+            located = _selected(task, activation, (m, S), resolution)
+        return LandscapeMoments(**_first(located), **_second(factors))
 
 
 @dataclass(frozen=True)
@@ -120,65 +112,61 @@ class _Factors:
     lengths: tuple[Jet, ...]
     weights: FloatArray
 
-    def integrate(self, jet: Jet) -> FloatArray:
-        """Return value and derivatives of an integral."""
-        return np.asarray(jet.parts.reshape(len(jet.parts), -1) @ self.weights.ravel())
+    def integrate(self, **jets: Jet) -> dict[str, FloatArray]:
+        """Return value and derivatives of each integral."""
+        weights = self.weights.ravel()
+        return {name: jet.parts.reshape(len(jet.parts), -1) @ weights for name, jet in jets.items()}
 
 
 def _table_jets(table: FloatArray) -> Jets:
     """Return entries of a table ``(j, pair, grid)`` with their derivatives."""
-    parts = table[:, _ROWS] * _SHARES
+    parts = table[:, _ROWS] * _FACTORS
     return lambda j, a, n: Jet(parts[j, _JETS[a, n]])
 
 
 def _jets(entries: Entries) -> Jets:
-    """Return entries, each computed when it is asked for, with their derivatives."""
+    """Return entries, each computed at its first use, with their derivatives."""
 
     @cache
     def jet(j: int, a: int, n: int) -> Jet:
-        across = 0.5 * entries(j, a, n + 2)
-        return Jet(
-            np.stack([entries(j, a, n), entries(j, a + 1, n + 1), across, entries(j, a, n + 1)])
-        )
+        in_m, in_S = entries(j, a + 1, n + 1), 0.5 * entries(j, a, n + 2)
+        return Jet(np.stack([entries(j, a, n), in_m, in_S, entries(j, a, n + 1)]))
 
     return jet
 
 
-def _first(factors: _Factors) -> Moments:
-    """Return the moments that ask for the location."""
+def _first(factors: _Factors) -> dict[str, FloatArray]:
+    """Return the moments that depend on the location."""
     r, o = factors.relevant, factors.others
     alone, pair = factors.lengths[:2]
-    pull = r(0, 0, 1) * pair  # the relevant score moves the weights of the others
-    found = {
-        "A": r(1, 0, 0) * alone,
-        "P": r(1, 1, 1) * alone + pull * o(1, 1, 0),
-        "Q": r(1, 0, 2) * alone + pull * o(1, 0, 1),
-    }
-    return {name: factors.integrate(jet) for name, jet in found.items()}
+    cross = r(0, 0, 1) * pair  # the weights of the others depend on the relevant score
+    return factors.integrate(
+        A=r(1, 0, 0) * alone,
+        P=r(1, 1, 1) * alone + cross * o(1, 1, 0),
+        Q=r(1, 0, 2) * alone + cross * o(1, 0, 1),
+    )
 
 
-def _second(factors: _Factors) -> Moments:
+def _second(factors: _Factors) -> dict[str, FloatArray]:
     """Return the moments that sum over all pairs of tokens."""
     r, o = factors.relevant, factors.others
     alone, pair, triple = factors.lengths
-    idle = r(0, 0, 0)
-    first, second = idle * pair, idle * triple
-    found = {
-        "B": r(2, 0, 0) * alone + o(2, 0, 0) * first,
-        "X": r(2, 2, 0) * alone
+    first, second = r(0, 0, 0) * pair, r(0, 0, 0) * triple
+    return factors.integrate(
+        B=r(2, 0, 0) * alone + o(2, 0, 0) * first,
+        X=r(2, 2, 0) * alone
         + o(2, 2, 0) * first
         + 2.0 * (r(1, 1, 0) * o(1, 1, 0) * pair)
         + o(1, 1, 0) * o(1, 1, 0) * second,
-        "Y": r(2, 1, 1) * alone
+        Y=r(2, 1, 1) * alone
         + o(2, 1, 1) * first
         + (r(1, 1, 0) * o(1, 0, 1) + r(1, 0, 1) * o(1, 1, 0)) * pair
         + o(1, 1, 0) * o(1, 0, 1) * second,
-        "U": r(2, 0, 2) * alone
+        U=r(2, 0, 2) * alone
         + o(2, 0, 2) * first
         + 2.0 * (r(1, 0, 1) * o(1, 0, 1) * pair)
         + o(1, 0, 1) * o(1, 0, 1) * second,
-    }
-    return {name: factors.integrate(jet) for name, jet in found.items()}
+    )
 
 
 def _laws(task: Task, m: float, std: float, resolution: float) -> TokenLaws:
@@ -190,7 +178,7 @@ def _laws(task: Task, m: float, std: float, resolution: float) -> TokenLaws:
 
 
 def _rounded(x: float) -> float:
-    """Return the nearest number of few digits, so that nearby calls share their windows."""
+    """Return the nearest number of few digits, so that similar keys share a window."""
     fraction, power = math.frexp(x)
     return math.ldexp(round(fraction * _DIGITS) / _DIGITS, power)
 
@@ -199,9 +187,10 @@ def _rounded(x: float) -> float:
 def _window(
     task: Task, activation: Normalised, m: float, std: float, resolution: float
 ) -> FloatArray:
-    """Return ends of ``log t`` that hold the integrands for all keys and biases rounded to these.
+    """Return ends of ``log t`` that contain the integrands of all keys and biases rounded to these.
 
-    Rounding moves a score by at most its share in `_DIGITS`, and ``log φ`` by its slope times that.
+    Rounding changes a score by at most its fraction ``1/_DIGITS``, and ``log φ`` by its slope times
+    that.
     """
     laws = _laws(task, m, std, resolution)
     log_phi = activation.log_phi(laws.scores)
@@ -210,15 +199,14 @@ def _window(
     order = np.argsort(laws.scores)
     rises = np.diff(log_phi[order]) / np.maximum(np.diff(laws.scores[order]), 1e-12)
     steepest = float(np.abs(rises).max(initial=0.0, where=np.isfinite(rises)))
-    moved = 2.0 * float(np.abs(laws.scores).max()) / _DIGITS + _BIAS_STEP / 2.0
-    margin = moved * steepest
+    margin = (2.0 * float(np.abs(laws.scores).max()) / _DIGITS + _BIAS_STEP / 2.0) * steepest
     return np.asarray(ends + np.array([-margin, margin]))
 
 
 def _independent(
     task: Task, activation: Elementwise | Normalised, keys: tuple[float, float], resolution: float
 ) -> _Factors:
-    """Return the factors of independent tokens (selection tasks: all alike)."""
+    """Return the factors of independent tokens; in a selection task all have the same law."""
     m, std = keys[0], math.sqrt(keys[1])
     laws = _laws(task, m, std, resolution)
     if isinstance(activation, Elementwise):
@@ -236,8 +224,11 @@ def _independent(
     table = np.stack([np.where(_PLAIN, zero, -missing), one, two])
     relevant, others = (_table_jets(part) for part in np.split(table, 2, axis=1))
     lengths = _lengths(others(0, 0, 0), generating(log_zero, 3))
-    mute = np.exp(-activation.sink * np.exp(np.minimum(u, 700.0)))
-    return _Factors(relevant, others, lengths, mute * weights)
+    return _Factors(relevant, others, lengths, _sink_factor(activation, u) * weights)
+
+
+def _sink_factor(activation: Normalised, u: FloatArray) -> FloatArray:
+    return np.asarray(np.exp(-activation.sink * np.exp(np.minimum(u, 700.0))))
 
 
 def _lengths(z: Jet, generating: Sequence[FloatArray]) -> tuple[Jet, ...]:
@@ -249,7 +240,7 @@ def _elementwise(length: LengthLaw, activation: Elementwise, laws: TokenLaws) ->
     sigma = activation.weights(laws.scores)
     powers = np.stack([sigma, sigma**2], axis=1)
     relevant, others = (
-        _table_jets(np.stack([_NOTHING, *(law @ powers).T[..., None]]))
+        _table_jets(np.stack([_UNIT, *(law @ powers).T[..., None]]))
         for law in (laws.relevant, laws.others)
     )
     lengths = _lengths(others(0, 0, 0), length.generating(np.zeros(1), 3))
@@ -262,7 +253,7 @@ def _selected(
     keys: tuple[float, float],
     resolution: float,
 ) -> _Factors:
-    """Return the factors of the selected token and of those left."""
+    """Return the factors of the selected token and of the others."""
     m, std = keys[0], math.sqrt(keys[1])
     if isinstance(activation, Elementwise):
         x, law = selected_density(task, abs(m), resolution)
@@ -272,7 +263,7 @@ def _selected(
     log_phi, generating = activation.log_phi(tokens.scores), task.length.generating
     ends = exchangeable_window(log_phi, tokens.others[0], generating, activation.sink)
     x, kernel, u, weights = selection_rule(task, activation, keys, ends, resolution)
-    noise, slopes = jitter_slopes(std, resolution)
+    noise, slopes = gaussian_slopes(std, resolution)
     missing, one = _decays(u, activation.log_phi(m * x[:, None] + noise), slopes)
 
     def entries(apply: Callable[[FloatArray], FloatArray]) -> Entries:
@@ -284,16 +275,14 @@ def _selected(
 
         return entry
 
-    others = entries(kernel.survive)
     absent = np.minimum(kernel.missing[:, None] + kernel.survive(missing[0]), 1.0 - 1e-16)
-    left = _jets(others)
-    z = left(0, 0, 0)
+    others = _jets(entries(kernel.survive))
+    z = others(0, 0, 0)
     g0, g1, g2, g3 = generating(np.log1p(-absent), 3)
-    # with the selected token among them: Σ P(L) L z^(L−1) and its derivatives
+    # Σ P(L) L z^(L−1) and its derivatives: the selected token can be any of the L tokens
     counts = (z.value * g1 + g0, z.value * g2 + 2.0 * g1, z.value * g3 + 3.0 * g2)
-    mute = np.exp(-activation.sink * np.exp(np.minimum(u, 700.0)))
-    weights = kernel.weights[:, None] * mute * weights
-    return _Factors(_jets(entries(kernel.pick)), left, _lengths(z, counts), weights)
+    weights = kernel.weights[:, None] * _sink_factor(activation, u) * weights
+    return _Factors(_jets(entries(kernel.pick)), others, _lengths(z, counts), weights)
 
 
 def _decays(

@@ -1,46 +1,40 @@
-r"""What a flow of the order parameters leaves behind, and where it may start.
+r"""The result of a flow of the order parameters, and its starts.
 
 This module must not know how a flow is integrated.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import ClassVar
 
 import numpy as np
 
 from slrlab import _checks
-from slrlab._plot import axes_of, draw_quantities
-from slrlab._result import Result
-from slrlab._types import FloatArray
-from slrlab.model.order_parameters import FullOrderParameters
+from slrlab._plot import draw_quantities
+from slrlab._types import Axes, FloatArray
+from slrlab.model.order_parameters import OVERLAPS, OverlapPath
 from slrlab.model.setting import Setting
-from slrlab.theory.landscape.minima import FAR, Minimum
+from slrlab.theory.landscape.minima import Minimum
+from slrlab.theory.landscape.reduced import FAR
 from slrlab.theory.landscape.risk import SIZE, Point, read_point
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-
 STARTS = ("random", "matched", "mismatched")
-OVERLAPS = tuple(item.name for item in dataclasses.fields(FullOrderParameters))
 COLUMNS = ("times", *OVERLAPS, "bias", "risk")
 
 
 @dataclass(frozen=True)
-class Flow(Result):
-    """Path of a flow: arrays with one entry for each time, and where it leads.
+class Flow(OverlapPath):
+    """Path of a flow: arrays with one entry for each time, and the minimum it leads to.
 
     Attributes
     ----------
     status
-        ``converged``: the gradient fell below the tolerance. ``not converged``: time ran out on
-        the way to a minimum. ``diverged``: the vectors grow without bound. ``sampled``: a flow
-        with noise, followed to its end. ``failed``: no number came out.
+        ``converged``: the gradient fell below the tolerance. ``not converged``: the time ended
+        before. ``diverged``: the vectors grow without bound. ``sampled``: a flow with noise,
+        followed to its end. ``failed``: there is no number.
     times
         Time of the gradient flow of the risk, that of all descents of the package.
     m_kk, m_kv, m_vk, m_vv, q_kk, q_kv, q_vv, bias
@@ -50,22 +44,13 @@ class Flow(Result):
     minimum
         ``matched``, ``mismatched`` or ``other``: the minimum that the flow leads to.
     destination
-        That minimum itself, found by descent from the end of the path.
+        That minimum itself, the result of a descent from the end of the path.
     gradient_norm
         Length of the gradient (in a learned bias, too) at the end.
     evaluations
-        Number of times that risk and gradient were computed.
+        Number of evaluations of risk and gradient.
     """
 
-    times: FloatArray
-    m_kk: FloatArray
-    m_kv: FloatArray
-    m_vk: FloatArray
-    m_vv: FloatArray
-    q_kk: FloatArray
-    q_kv: FloatArray
-    q_vv: FloatArray
-    bias: FloatArray
     risk: FloatArray
     minimum: str
     destination: Minimum | None
@@ -77,38 +62,32 @@ class Flow(Result):
     v: FloatArray = field(repr=False)
     setting: Setting
 
-    def overlaps(self, index: int = -1) -> FullOrderParameters:
-        """Return the order parameters at one of the times, by default the last."""
-        return FullOrderParameters(*(float(getattr(self, name)[index]) for name in OVERLAPS))
+    _columns: ClassVar[tuple[str, ...]] = COLUMNS
 
     @property
     def residuals(self) -> FloatArray:
-        """``R_kk, R_kv, R_vv`` along the path, one a row."""
+        """``R_kk, R_kv, R_vv`` along the path, one row each."""
         points = [self.overlaps(index).residuals for index in range(self.times.size)]
         return np.array(points).T
 
-    def time_to(self, fraction: float) -> float:
-        """Return when ``fraction`` of the way from the first risk down to the minimum is done.
+    def time_to(self, fraction: float, least: float | None = None) -> float:
+        """Return the time at which the risk has fallen by ``fraction`` of its whole decrease.
 
-        nan if the path ends before.
+        The whole decrease is from the first risk to ``least``, or to the risk of the minimum that
+        the flow leads to if that is None; nan if the path ends before.
         """
         if self.destination is None:
             return math.nan
-        share = _checks.real(fraction, "fraction", accepted="a number in [0, 1]", low=0.0, high=1.0)
-        low = self.destination.risk
-        goal = self.risk[0] + share * (low - self.risk[0])
-        # risks fall along a flow; interpolate in the logarithm of what is left
-        left = np.log(np.maximum(self.risk - low, 1e-300))
-        wanted = math.log(max(goal - low, 1e-300))
-        if left[-1] > wanted:
+        accepted = "a number in [0, 1]"
+        fraction = _checks.real(fraction, "fraction", accepted=accepted, low=0.0, high=1.0)
+        least = self.destination.risk if least is None else _checks.finite(least, "least")
+        goal = self.risk[0] + fraction * (least - self.risk[0])
+        # the excess over the minimum falls exponentially at last: interpolate its logarithm
+        log_excess = np.log(np.maximum(self.risk - least, 1e-300))
+        log_goal = math.log(max(goal - least, 1e-300))
+        if log_excess[-1] > log_goal:
             return math.nan
-        return float(np.interp(-wanted, -left, self.times))
-
-    def to_frame(self) -> pd.DataFrame:
-        """Return one row for each time."""
-        import pandas as pd
-
-        return pd.DataFrame({name: getattr(self, name) for name in COLUMNS})
+        return float(np.interp(-log_goal, -log_excess, self.times))
 
     def __str__(self) -> str:
         return (
@@ -118,23 +97,20 @@ class Flow(Result):
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw order parameters and risk against time."""
-        axes = axes_of(ax)
         names = ("m_kk", "m_vv", "m_kv", "m_vk", "risk")
-        draw_quantities(axes, self.times, {name: getattr(self, name) for name in names})
-        axes.set(xlabel="time $t$", xscale="symlog")
-        axes.legend()
-        return axes
+        columns = {name: getattr(self, name) for name in names}
+        return draw_quantities(ax, self.times, columns, xlabel="time $t$", xscale="symlog")
 
 
 def start_vectors(
     start: Point | str, size: float | None, seed: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Return checked vectors of R⁴ to begin with.
+    """Return the checked vectors of R⁴ of a start.
 
     Raises
     ------
     ValueError
-        If the start is unknown, not finite, of the wrong shape or too long to be followed.
+        If the start is unknown, not finite, of the wrong shape or too long.
     """
     if not isinstance(start, str):
         if size is not None:
@@ -143,27 +119,29 @@ def start_vectors(
     else:
         _checks.choice(start, "start", STARTS)
         if start == "random":
-            scale = 0.1 if size is None else _checks.positive(size, "size")
-            k, v = scale * np.random.default_rng(seed).standard_normal((2, SIZE))
+            size = 0.1 if size is None else _checks.positive(size, "size")
+            k, v = size * np.random.default_rng(seed).standard_normal((2, SIZE))
         else:
             sizes = (2.0, 0.5) if size is None else (_checks.positive(size, "size"),) * 2
-            first, second = (0, 1) if start == "matched" else (1, 0)
-            k, v = sizes[0] * np.eye(SIZE)[first], sizes[1] * np.eye(SIZE)[second]
+            unit_k, unit_v = np.eye(SIZE)[[0, 1] if start == "matched" else [1, 0]]
+            k, v = sizes[0] * unit_k, sizes[1] * unit_v
     if max(np.linalg.norm(k), np.linalg.norm(v)) > FAR / 2.0:
         raise ValueError(f"start must have |k| and |v| of at most {FAR / 2.0:g}, got more")
     return k, v
 
 
-def read_times(times: Sequence[float] | FloatArray, end: float) -> FloatArray:
-    """Return checked times to keep.
+def read_times(times: Sequence[float] | FloatArray | None, end: float) -> FloatArray | None:
+    """Return the checked times of a path, if any.
 
     Raises
     ------
     ValueError
         If they do not increase from 0 or later to ``end`` at most.
     """
-    found = np.asarray(times, dtype=float)
-    rising = found.ndim == 1 and found.size > 0 and bool((np.diff(found) > 0.0).all())
-    if not (rising and np.isfinite(found).all() and found[0] >= 0.0 and found[-1] <= end):
+    if times is None:
+        return None
+    checked = np.asarray(times, dtype=float)
+    rising = checked.ndim == 1 and checked.size > 0 and bool((np.diff(checked) > 0.0).all())
+    if not (rising and np.isfinite(checked).all() and checked[0] >= 0.0 and checked[-1] <= end):
         raise ValueError(f"times must increase within [0, {end:g}], got {times!r}")
-    return found
+    return checked

@@ -1,7 +1,8 @@
 r"""Ranges of signals in which mismatched minima exist.
 
-There can be several mismatched minima at one signal, and none between two ranges. Each is found at
-some signal and followed to its two ends. This module must not know how risks are computed.
+There can be several mismatched minima at one signal, and none between two ranges. A search at some
+signals finds them; each is continued to its two ends. This module must not know how risks are
+computed.
 """
 
 # notation: docs/notation.md, "Landscape"
@@ -9,28 +10,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from slrlab import _checks
 from slrlab._plot import axes_of, mark_of
 from slrlab._result import Result, Status
-from slrlab._types import FloatArray
+from slrlab._types import Axes, FloatArray
 from slrlab.model.activations import Activation, make_activation
 from slrlab.model.setting import Setting
 from slrlab.model.tasks import Task
-from slrlab.theory.landscape.branches import limit_at_infinity, planes_of
+from slrlab.theory.landscape.branches import planes_of
 from slrlab.theory.landscape.continuation import STEP, End, Plane, trace
-from slrlab.theory.landscape.minima import FAR, Candidate
+from slrlab.theory.landscape.reduced import FAR, LONG, Candidate
+from slrlab.theory.landscape.risk import SIZE
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-_POINTS = 25  # of a branch at infinity
-_EDGE = 1e-4  # accuracy of the logarithm of the signal at which a minimum at infinity ends
+_POINTS = 25  # number of points of a branch at infinity
+_EDGE = 1e-4  # accuracy of the logarithm of the signal at the end of a branch at infinity
 
 
 @dataclass(frozen=True)
@@ -43,9 +42,9 @@ class MinimumBranch(Result):
         Points of the branch by increasing signal, from one end to the other: risk (its limit for a
         minimum at infinity), overlaps of the keys and bias.
     ends
-        Why it ends at its smallest and at its largest signal: ``range`` (it goes on beyond the
-        signals asked for), ``fold``, ``plane``, ``kind``, ``infinity`` or ``lost``, as described
-        by `slrlab.theory.landscape.continuation.End`.
+        Why it ends at its smallest and at its largest signal: ``range`` (it continues beyond the
+        range of signals), ``fold``, ``plane``, ``kind``, ``infinity`` or ``lost``, see
+        `slrlab.theory.landscape.continuation.End`.
     at_infinity
         Whether the risk falls as the keys grow without bound, at every signal.
     setting
@@ -72,10 +71,8 @@ class MinimumBranch(Result):
         return float(self.signals[-1])
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields as JSON-ready values; the branch has signals of its own."""
-        given = super().to_dict()
-        del given["signal"]
-        return given
+        """Return the fields as JSON-ready values, without the signal of the task."""
+        return {name: value for name, value in super().to_dict().items() if name != "signal"}
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the risk of the minimum against the signal."""
@@ -103,25 +100,24 @@ def minimum_branches(
 ) -> list[MinimumBranch]:
     r"""Return the mismatched minima in a range of signals, each from end to end.
 
-    At some signals of the range minima are searched for from several starts; each one is followed
-    in both directions. Ends are roots along a curve of stationary points (a curvature becomes
-    zero), so that they do not depend on the steps. A branch that contains none of the signals
-    searched is not found.
+    A search at some signals of the range finds minima, and each is continued in both directions.
+    Ends are roots along a curve of stationary points (a curvature becomes zero), so that they do
+    not depend on the steps. A branch that contains none of these signals is missing.
 
     Parameters
     ----------
     task, activation
-        What is learned (its own signal does not matter), and by which attention.
+        Task (its own signal does not matter) and attention.
     signals
         Smallest and largest signal, above 0.
     anchors
-        Number of signals at which minima are searched for, at least 2, even in the logarithm.
+        Number of signals of the search, at least 2, evenly spaced in the logarithm.
     step
-        Longest step along a branch; steps become shorter where it bends.
+        Longest step along a branch; steps are shorter where it bends.
     longest
-        Length ``m_kv`` of keys up to which a branch is followed; long keys cost more.
+        Length ``m_kv`` of keys up to which a branch is continued; long keys cost more.
     resolution
-        Of the quadrature.
+        Resolution of the quadrature.
 
     Raises
     ------
@@ -139,96 +135,79 @@ def minimum_branches(
     low, high = (_checks.positive(signal, "signals") for signal in signals)
     if not low < high:
         raise ValueError(f"signals must be two increasing numbers, got {signals!r}")
-    count = _checks.integer(anchors, "anchors", low=2)
+    anchors = _checks.integer(anchors, "anchors", low=2)
     _checks.positive(step, "step")
     planes = planes_of(task, activation, resolution, _checks.positive(longest, "longest"))
     bounds = math.log(low), math.log(high)
-    if not planes(bounds[0]).landscape.smooth:
+    if not planes(bounds[0]).reduced.landscape.smooth:
         raise ValueError(f"activation must be smooth to be followed, got {activation}")
-    grid = np.linspace(*bounds, count).tolist()
-    found: list[MinimumBranch] = []
-    nowhere = []
+    grid = np.linspace(*bounds, anchors).tolist()
+    setting = Setting(task, make_activation(activation))
+    branches: list[MinimumBranch] = []
     for anchor in grid:
         plane = planes(anchor)
-        candidates = plane.search(task.length.mean, plane.fixed or 0.0)
-        finite = [candidate for candidate in candidates if candidate.status is Status.CONVERGED]
-        nowhere.append(not finite)
-        for candidate in finite:
-            if not any(_contains(branch, anchor, plane, candidate) for branch in found):
-                start = np.append(plane.point(candidate.k, candidate.bias), anchor)
-                sides = [trace(planes, start, bound, step=step) for bound in bounds]
-                found.append(_branch(task, activation, planes, sides))
-    if all(nowhere):
-        found = _endless(task, activation, grid, resolution)
-    return sorted(found, key=lambda branch: branch.low)
+        for candidate in plane.search(task.length.mean, plane.bias):
+            at_infinity = candidate.status is Status.BOUNDARY
+            if at_infinity or any(_contains(b, anchor, plane, candidate) for b in branches):
+                continue
+            start = np.append(plane.point(candidate.k, candidate.bias), anchor)
+            (down, first), (up, last) = (trace(planes, start, end, step=step) for end in bounds)
+            points = [*down[::-1], *up[1:]]
+            candidates = {float(y[-1]): planes(float(y[-1])).candidate(y[:-1]) for y in points}
+            branches.append(_branch(setting, candidates, (first, last)))
+    branches = branches or _branches_at_infinity(setting, planes, grid)
+    return sorted(branches, key=lambda branch: branch.low)
 
 
-def _branch(
-    task: Task,
-    activation: Activation | str,
-    planes: Callable[[float], Plane],
-    sides: list[tuple[list[FloatArray], End]],
-) -> MinimumBranch:
-    """Return the two sides of a start as one branch."""
-    (down, low), (up, high) = sides
-    points = [*down[::-1], *up[1:]]
-    candidates = [planes(float(y[-1])).candidate(y[:-1]) for y in points]
-    return _result(task, activation, [float(y[-1]) for y in points], candidates, (low, high))
-
-
-def _endless(
-    task: Task, activation: Activation | str, grid: list[float], resolution: float
+def _branches_at_infinity(
+    setting: Setting, planes: Callable[[float], Plane], grid: list[float]
 ) -> list[MinimumBranch]:
     """Return the ranges in which the risk falls as mismatched keys grow without bound."""
 
-    def limit(logarithm: float) -> Candidate | None:
-        here = replace(task, signal=math.exp(logarithm))
-        return limit_at_infinity(here, activation, resolution)
+    def limit(log_signal: float) -> Candidate | None:
+        plane = planes(log_signal)
+        return plane.reduced.at_infinity(LONG * np.eye(SIZE)[1], plane.bias)
 
-    def edge(there: float, gone: float) -> float:
-        while abs(there - gone) > _EDGE:
-            middle = (there + gone) / 2.0
-            there, gone = (middle, gone) if limit(middle) is not None else (there, middle)
-        return there
+    def edge(inside: float, outside: float) -> float:
+        while abs(inside - outside) > _EDGE:
+            middle = (inside + outside) / 2.0
+            inside, outside = (inside, middle) if limit(middle) is None else (middle, outside)
+        return inside
 
-    known = [limit(anchor) for anchor in grid]
-    found = []
-    for there, group in groupby(range(len(grid)), key=lambda i: known[i] is not None):
-        inside = list(group)
-        if not there:
+    exists = [limit(anchor) is not None for anchor in grid]
+    branches = []
+    for inside, group in groupby(range(len(grid)), key=exists.__getitem__):
+        indices = list(group)
+        if not inside:
             continue
-        first, last = inside[0], inside[-1]
+        first, last = indices[0], indices[-1]
         low, high = grid[first], grid[last]
         ends = [End.RANGE, End.RANGE]
         if first > 0:
             low, ends[0] = edge(low, grid[first - 1]), End.INFINITY
         if last < len(grid) - 1:
             high, ends[1] = edge(high, grid[last + 1]), End.INFINITY
-        points = {t: limit(t) for t in np.linspace(low, high, _POINTS).tolist()}
-        candidates = {t: candidate for t, candidate in points.items() if candidate is not None}
-        both = ends[0], ends[1]
-        found.append(_result(task, activation, list(candidates), list(candidates.values()), both))
-    return found
+        limits = {t: limit(t) for t in np.linspace(low, high, _POINTS).tolist()}
+        candidates = {t: candidate for t, candidate in limits.items() if candidate is not None}
+        branches.append(_branch(setting, candidates, (ends[0], ends[1])))
+    return branches
 
 
-def _result(
-    task: Task,
-    activation: Activation | str,
-    points: list[float],
-    candidates: list[Candidate],
-    ends: tuple[End, End],
+def _branch(
+    setting: Setting, points: dict[float, Candidate], ends: tuple[End, End]
 ) -> MinimumBranch:
-    """Return a branch from logarithms of signals and candidates."""
+    """Return a branch from its candidates by the logarithm of the signal."""
+    candidates = list(points.values())
     return MinimumBranch(
         status=Status.NOT_CONVERGED if End.LOST in ends else candidates[0].status,
-        signals=np.exp(points),
+        signals=np.exp(list(points)),
         risk=np.array([candidate.risk for candidate in candidates]),
         m_kk=np.array([candidate.k[0] for candidate in candidates]),
         m_kv=np.array([candidate.k[1] for candidate in candidates]),
         bias=np.array([candidate.bias for candidate in candidates]),
         ends=ends,
         at_infinity=candidates[0].status is Status.BOUNDARY,
-        setting=Setting(task, make_activation(activation)),
+        setting=setting,
     )
 
 
@@ -238,5 +217,5 @@ def _contains(branch: MinimumBranch, anchor: float, plane: Plane, candidate: Can
         return False
     columns = (branch.m_kk, branch.m_kv, branch.bias)
     m_kk, m_kv, bias = (np.interp(anchor, np.log(branch.signals), column) for column in columns)
-    near = plane.settle(plane.point(np.array([m_kk, m_kv]), float(bias)))
-    return near is not None and plane.same(plane.candidate(near), candidate)
+    point = plane.settle(plane.point(np.array([m_kk, m_kv]), float(bias)))
+    return point is not None and plane.same(plane.candidate(point), candidate)

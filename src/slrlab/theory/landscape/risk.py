@@ -1,15 +1,16 @@
 r"""Risk and gradient of a predictor at any point of the effective problem in R⁴.
 
-As ``D → ∞`` the risk depends on ``(k, v)`` through seven overlaps only, so gradient descent in
-``R^D`` closes on vectors of R⁴ on the basis ``(k*, v*, two free directions)``. Elementwise and
-normalised activations are integrated (`slrlab.theory.landscape.moments`), projections sampled.
-This module evaluates; it must not know what flows or searches do with it.
+As ``D → ∞`` the risk depends on ``(k, v)`` through seven overlaps only, so that gradient descent in
+``R^D`` is one of vectors of R⁴ on the basis ``(k*, v*, two free directions)``. Elementwise and
+normalised activations are integrated (`slrlab.theory.landscape.moments`), the others sampled.
+This module must not know about flows or searches.
 """
 
 # notation: docs/notation.md, "Landscape"
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol, TypeAlias
@@ -19,18 +20,19 @@ import numpy as np
 from slrlab import _checks
 from slrlab._result import Result, Status
 from slrlab._types import FloatArray
-from slrlab.model.activations import Activation, Projection
+from slrlab.model.activations import Activation, Elementwise, Normalised
 from slrlab.model.order_parameters import FullOrderParameters
 from slrlab.model.setting import Setting
 from slrlab.model.tasks import Task, TiltedTask
-from slrlab.theory.landscape.moments import NAMES, LandscapeMoments, landscape_moments
+from slrlab.theory.landscape.moments import LandscapeMoments, landscape_moments
 from slrlab.theory.population.minimal import checked
 
 SIZE = 4  # dimension of the effective problem
 Point: TypeAlias = FullOrderParameters | Sequence[Sequence[float] | FloatArray]
 _LEVELS = (0.8, 1.0, 1.35, 1.9)
-_MOST_TILT = 1e4  # signal beyond which rounding hides the risk
-_MOST_SELECTION = 100.0  # and beyond which a point takes gigabytes; an infinite one does not
+SAMPLES = 1 << 16  # of a projection
+_MOST_TILT = 1e4  # signal beyond which the risk is lost to rounding
+_MOST_SELECTION = 100.0  # signal beyond which a point takes gigabytes, unless it is infinite
 
 
 @dataclass(frozen=True)
@@ -42,18 +44,30 @@ class Slope:
     v: FloatArray
     bias: float
 
+    @classmethod
+    def of(cls, row: FloatArray) -> Slope:
+        """Return the slope from its `row`."""
+        return cls(float(row[0]), row[1 : SIZE + 1], row[SIZE + 1 : -1], float(row[-1]))
+
+    @property
+    def row(self) -> FloatArray:
+        """Risk and gradient in ``k``, ``v`` and the bias as one vector."""
+        return np.array([self.risk, *self.k, *self.v, self.bias])
+
     @property
     def finite(self) -> bool:
-        """Whether all of it is a number."""
-        whole = (self.risk, *self.k, *self.v, self.bias)
-        return bool(np.isfinite(whole).all())
+        """Whether risk and gradient are finite."""
+        return bool(np.isfinite(self.row).all())
+
+    def gradient(self, learn_bias: bool) -> FloatArray:
+        """Return the gradient as one vector; its last entry is 0 if the bias is not learned."""
+        return np.concatenate([self.k, self.v, [self.bias if learn_bias else 0.0]])
 
 
 class Landscape(Protocol):
     """Risk and gradient as functions of ``k``, ``v`` and the bias.
 
-    ``smooth`` says that the gradient has derivatives at every scale; that of a sample of
-    projections has small jumps.
+    ``smooth`` says whether the gradient is smooth; that of a sample of projections has small jumps.
     """
 
     @property
@@ -65,28 +79,44 @@ class Landscape(Protocol):
         """Return the ``v`` of least risk for given keys, and the slope there."""
 
 
+class MomentLandscape(ABC):
+    """A landscape given by its moments, functions of ``m_kk`` and ``q_kk − m_kk²``."""
+
+    smooth: ClassVar[bool] = True
+
+    @property
+    @abstractmethod
+    def trivial_risk(self) -> float:
+        """Risk of the prediction 0."""
+
+    @abstractmethod
+    def moments(self, k: FloatArray, bias: float) -> LandscapeMoments:
+        """Return the moments at given keys."""
+
+    def __call__(self, k: FloatArray, v: FloatArray, bias: float) -> Slope:
+        if not np.isfinite([*k, *v, bias]).all():
+            return Slope.of(np.full(2 * SIZE + 2, math.nan))
+        return assemble(self.trivial_risk, self.moments(k, bias), k, v)
+
+    def at_best_values(self, k: FloatArray, bias: float) -> tuple[FloatArray, Slope]:
+        moments = self.moments(k, bias)
+        v = best_values(moments, k)
+        return v, assemble(self.trivial_risk, moments, k, v)
+
+
 @dataclass(frozen=True)
-class QuadratureLandscape:
+class QuadratureLandscape(MomentLandscape):
     """The landscape of an elementwise or normalised activation, by quadrature."""
 
     task: Task
     activation: Activation
     resolution: float
-    smooth: ClassVar[bool] = True
 
-    def __call__(self, k: FloatArray, v: FloatArray, bias: float) -> Slope:
-        if not np.isfinite([*k, *v, bias]).all():
-            nan = np.full(k.size, math.nan)
-            return Slope(math.nan, nan, nan, math.nan)
-        return assemble(self.task.trivial_risk, self.moments(k, bias), k, v)
-
-    def at_best_values(self, k: FloatArray, bias: float) -> tuple[FloatArray, Slope]:
-        moments = self.moments(k, bias)
-        v = best_values(moments, k)
-        return v, assemble(self.task.trivial_risk, moments, k, v)
+    @property
+    def trivial_risk(self) -> float:
+        return self.task.trivial_risk
 
     def moments(self, k: FloatArray, bias: float) -> LandscapeMoments:
-        """Return the functions of ``m_kk`` and ``q_kk − m_kk²`` at given keys."""
         here = self.activation.with_bias(bias)
         S = float(k[1:] @ k[1:])
         return landscape_moments(self.task, here, float(k[0]), S, resolution=self.resolution)
@@ -142,23 +172,22 @@ def risk_and_gradient(
     Parameters
     ----------
     task, activation
-        What is learned, and by which attention.
+        Task and attention.
     point
         Overlaps, or a pair ``(k, v)`` of vectors in R⁴ on the basis (k*, v*, two free directions).
     bias
         Bias of the scores; None for the activation's own, 0 if that is free.
     tolerance
-        Accuracy asked of risk and gradient (of the risk alone where it is sampled, which stops at
-        1e-4 or so).
+        Accuracy of risk and gradient; if they are sampled, of the risk alone, 1e-4 or more.
     seed
         Seed of the sample of a projection.
     strict
-        Raise `slrlab.ComputationError` instead of returning a failed status.
+        Raise `slrlab.ComputationError` if the accuracy is not reached.
 
     Raises
     ------
     ValueError
-        If the point is no point of the problem, or an infinite signal shifts the relevant token.
+        If no vectors belong to the point, or the signal is infinite and shifts the relevant token.
 
     Examples
     --------
@@ -169,23 +198,23 @@ def risk_and_gradient(
     """
     chosen = checked(task, activation, tolerance)
     k, v = read_point(point)
-    where = start_bias(chosen, bias)
-    if isinstance(chosen, Projection):
+    bias = start_bias(chosen, bias)
+    if is_sampled(chosen):
         from slrlab.theory.landscape.sampled import sampled_slope
 
-        found, error, slack, status = sampled_slope(task, chosen, (k, v, where), tolerance, seed)
+        slope, errors, status = sampled_slope(task, chosen, (k, v, bias), tolerance, seed)
     else:
-        found, error, slack, status = _refined(task, chosen, (k, v, where), tolerance)
+        slope, errors, status = _refined(task, chosen, (k, v, bias), tolerance)
     result = RiskGradient(
         status=status,
-        risk=found.risk,
-        error=error,
-        gradient_k=found.k,
-        gradient_v=found.v,
-        bias_gradient=found.bias,
-        gradient_error=slack,
+        risk=slope.risk,
+        error=float(errors[0]),
+        gradient_k=slope.k,
+        gradient_v=slope.v,
+        bias_gradient=slope.bias,
+        gradient_error=float(errors[1:].max()),
         order=overlaps_of(k, v),
-        bias=where,
+        bias=bias,
         setting=Setting(task, chosen),
     )
     return result.require() if strict else result
@@ -196,22 +225,27 @@ def _refined(
     activation: Activation,
     point: tuple[FloatArray, FloatArray, float],
     tolerance: float,
-) -> tuple[Slope, float, float, Status]:
-    """Refine until two successive grids agree; their difference is the error of the coarser."""
+) -> tuple[Slope, FloatArray, Status]:
+    """Refine until two successive grids agree; their difference is the error of the coarser.
+
+    Returns risk and gradient, the error of each number, and a status.
+    """
     last = make_landscape(task, activation, resolution=_LEVELS[0])(*point)
-    error = slack = math.inf
     for level in _LEVELS[1:]:
-        found = make_landscape(task, activation, resolution=level)(*point)
-        if not found.finite:
-            return found, math.nan, math.nan, Status.FAILED
-        error = abs(found.risk - last.risk)
-        steps = (found.k - last.k, found.v - last.v, found.bias - last.bias)
-        slack = max(float(np.abs(step).max()) for step in steps)
-        last = found
-        scale = 1.0 + max(float(np.abs(found.k).max()), float(np.abs(found.v).max()))
-        if error <= tolerance and slack <= tolerance * scale:
-            return found, error, slack, Status.CONVERGED
-    return last, 3.0 * error, 3.0 * slack, Status.INACCURATE
+        slope = make_landscape(task, activation, resolution=level)(*point)
+        if not slope.finite:
+            return slope, np.full(2 * SIZE + 2, math.nan), Status.FAILED
+        errors = np.abs(slope.row - last.row)
+        last = slope
+        scale = 1.0 + float(np.abs(slope.gradient(learn_bias=False)).max())
+        if errors[0] <= tolerance and errors[1:].max() <= tolerance * scale:
+            return slope, errors, Status.CONVERGED
+    return last, 3.0 * errors, Status.INACCURATE
+
+
+def is_sampled(activation: Activation) -> bool:
+    """Return whether the landscape is an average over a sample, not an integral."""
+    return not isinstance(activation, Elementwise | Normalised)
 
 
 def make_landscape(
@@ -219,10 +253,10 @@ def make_landscape(
     activation: Activation,
     *,
     resolution: float = 0.8,
-    samples: int = 1 << 16,
+    samples: int = SAMPLES,
     seed: int = 0,
 ) -> Landscape:
-    """Return what gives risk and gradient at ``(k, v, bias)``.
+    """Return the landscape of a task and an activation.
 
     ``resolution`` 0.8 gives about 7 digits, 1.0 about 12; ``samples`` and ``seed`` are those of a
     projection.
@@ -230,7 +264,7 @@ def make_landscape(
     Raises
     ------
     ValueError
-        If the signal is so large that rounding (or, for a selection, the grid) leaves no risk.
+        If the signal is too large for double precision or, for a selection, for the memory.
     """
     tilted = isinstance(task, TiltedTask)
     most = _MOST_TILT if tilted else _MOST_SELECTION
@@ -239,7 +273,7 @@ def make_landscape(
             f"signal must be at most {most:g} for the landscape of task {task.name}, "
             f"got {task.signal:g}"
         )
-    if isinstance(activation, Projection):
+    if is_sampled(activation):
         from slrlab.theory.landscape.sampled import SampledLandscape
 
         return SampledLandscape.draw(task, activation, samples=samples, seed=seed)
@@ -250,7 +284,7 @@ def assemble(trivial: float, moments: LandscapeMoments, k: FloatArray, v: FloatA
     """Return the risk, which is quadratic in ``v``, and its gradient."""
     m_kv, m_vk, m_vv = float(k[1]), float(v[0]), float(v[1])
     g, rest = float(k[1:] @ v[1:]), float(v[1:] @ v[1:])
-    A, B, P, Q, X, Y, U = (getattr(moments, name) for name in NAMES)
+    A, B, P, Q, X, Y, U = moments
     # value and derivatives in m, S and the bias, at fixed v and k beyond k*
     total = -2.0 * m_vv * A + rest * B - 2.0 * m_kv * m_vk * P + m_vk**2 * X
     total = total + 2.0 * m_vk * g * Y - 2.0 * m_kv * g * Q + g**2 * U
@@ -267,7 +301,7 @@ def assemble(trivial: float, moments: LandscapeMoments, k: FloatArray, v: FloatA
 def best_values(moments: LandscapeMoments, k: FloatArray) -> FloatArray:
     """Return the ``v`` of least risk for given ``k``: the risk is a quadratic function of it."""
     size = k.size
-    A, B, P, Q, X, Y, U = (float(getattr(moments, name)[0]) for name in NAMES)
+    A, B, P, Q, X, Y, U = (float(moment[0]) for moment in moments)
     beyond = np.array(k)
     beyond[0] = 0.0
     matrix = B * np.eye(size) + U * np.outer(beyond, beyond)

@@ -1,7 +1,7 @@
 r"""Compiled averages over a sample of the effective problem: risk, gradient and noise of SGD.
 
 A sequence is ``L`` tokens of R⁴ with a label. With ``χ = Xk + bias``, ``z = Xv``, the residual
-``ρ = y − σ(χ)ᵀz`` and ``g = Jᵀz = ψ(z − πᵀz)`` the pass sums ``ρ²``, its gradient and the squared
+``ρ = y − σ(χ)ᵀz`` and ``g = Jᵀz`` the pass sums ``ρ²``, its gradient and the squared
 length of one stochastic step. Nothing is allocated per sequence; blocks are what runs in parallel,
 so results do not depend on the number of threads. `slrlab.theory.landscape.sample_reference` says
 the same in NumPy. This module must not know about tasks.
@@ -13,18 +13,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, prange
 
-from slrlab.model.weights_kernel import (
-    PI,
-    PSI,
-    SAFE_MATH,
-    SIGMA,
-    TRIAL,
-    WEIGHT_ROWS,
-    fill_weights,
-)
+from slrlab.model.weights_kernel import ALL_ROWS, FORCE, SAFE_MATH, SIGMA, TRIAL, VALUE, residual
 
-_VALUE = WEIGHT_ROWS  # row of the scratch space that holds z
-_SCRATCH_ROWS = WEIGHT_ROWS + 1
 _SIZE = 4  # of a token
 _COLUMNS = 2 * _SIZE + 5
 _compiled = njit(cache=True, error_model="numpy", fastmath=SAFE_MATH)
@@ -39,16 +29,11 @@ def _one(sample, tokens, labels, k, v, bias, activation, table, work, sums):
         for d in range(_SIZE):
             chi += tokens[sample, i, d] * k[d]
             z += tokens[sample, i, d] * v[d]
-        work[TRIAL, i], work[_VALUE, i] = chi, z
-    fill_weights(work, activation, table)
-    answer, mean = 0.0, 0.0
-    for i in range(count):
-        answer += work[SIGMA, i] * work[_VALUE, i]
-        mean += work[PI, i] * work[_VALUE, i]
-    rho = labels[sample] - answer
+        work[TRIAL, i], work[VALUE, i] = chi, z
+    rho = residual(work, labels[sample], activation, table)
     gg, gs, ss, push = 0.0, 0.0, 0.0, 0.0
     for i in range(count):
-        sigma, g = work[SIGMA, i], work[PSI, i] * (work[_VALUE, i] - mean)
+        sigma, g = work[SIGMA, i], work[FORCE, i]
         push += g
         gg += g * g
         gs += g * sigma
@@ -68,7 +53,7 @@ def _one(sample, tokens, labels, k, v, bias, activation, table, work, sums):
 def _block(tokens, labels, k, v, bias, activation, table, sums):
     """Fill ``sums`` with the means over one block of sequences."""
     size, count = tokens.shape[0], tokens.shape[1]
-    work = np.empty((_SCRATCH_ROWS, count))
+    work = np.empty((ALL_ROWS, count))
     for i in range(size):
         _one(i, tokens, labels, k, v, bias, activation, table, work, sums)
     for i in range(sums.size):

@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from slrlab._types import FloatArray
-from slrlab.model.weights_reference import ActivationNumbers, CodedWeights
+from slrlab.model.activation_code import ActivationNumbers
+from slrlab.model.weights_reference import CodedWeights
 
 
 def sample_means(

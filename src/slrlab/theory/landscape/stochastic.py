@@ -6,8 +6,8 @@ with the teachers and adds up in the residuals, so that
 
     dm/dt = −∂E/∂m,        dR_ab/dt = −(a⊥·∂E/∂b⊥ + b⊥·∂E/∂a⊥) + (η/n) N_ab,      a, b ∈ {k, v}.
 
-At a constant rate it ends where drift and noise balance, above the minimum of the risk, or, if the
-rate is large, nowhere. This module must not know about simulated steps.
+At a constant rate it ends where drift and noise balance, above the minimum of the risk; if the rate
+is large, it diverges. This module must not know about simulated steps.
 """
 
 # notation: docs/notation.md, "Landscape"
@@ -15,28 +15,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from slrlab import _checks
 from slrlab._result import Status
 from slrlab._types import FloatArray, Report
-from slrlab.model.activations import Activation, Projection
+from slrlab.model.activations import Activation
 from slrlab.model.setting import Setting
 from slrlab.model.tasks import Task
 from slrlab.theory.landscape.follow import Follower
-from slrlab.theory.landscape.minima import kind_of
+from slrlab.theory.landscape.minima import Minimum, kind_of
 from slrlab.theory.landscape.path import Flow, read_times, start_vectors
 from slrlab.theory.landscape.risk import (
     Landscape,
     Point,
+    is_sampled,
     make_landscape,
     overlaps_of,
     start_bias,
 )
 from slrlab.theory.landscape.sampled import SampledLandscape
-from slrlab.theory.landscape.table import refuse_frozen_bias
 from slrlab.theory.population.minimal import checked
 
 
@@ -58,26 +57,26 @@ def sgd_flow(
     strict: bool = False,
     report: Report | None = None,
 ) -> Flow:
-    r"""Follow the overlaps under online SGD at a constant rate, in the limit ``D → ∞``.
+    r"""Integrate the overlaps of online SGD at a constant rate, in the limit ``D → ∞``.
 
     The status is ``converged`` if the overlaps came to rest, ``sampled`` if they still moved at
-    the end, ``diverged`` if the vectors grew without bound: the rate is too large. ``minimum`` says
-    what the vectors are aligned with at the end; a path with noise has no ``destination``.
+    the end, ``diverged`` if the vectors grew without bound: the rate is too large. ``minimum`` is
+    the kind of alignment at the end; a path with noise has no ``destination``.
 
     Parameters
     ----------
     task, activation
-        What is learned, and by which attention; a free bias is learned.
+        Task and attention; a free bias is learned.
     rate, batch
-        ``η > 0``, and sequences a step; only ``η/batch`` matters as ``D → ∞``.
+        ``η > 0``, and sequences per step; only ``η/batch`` matters as ``D → ∞``.
     start, size, bias, times, landscape, report
         As for `slrlab.gradient_flow`.
     time
-        When to stop at the latest; steps take ``η/D``.
+        Largest time; a step takes ``η/D``.
     tolerance
-        Stop when no overlap (residual, bias) changes faster.
+        Stop when the derivatives of all overlaps, residuals and the bias are below.
     samples
-        Size of the sample that gives the noise.
+        Number of sequences from which the noise is computed.
     seed
         Seed of that sample and of a random start.
     strict
@@ -86,8 +85,7 @@ def sgd_flow(
     Raises
     ------
     ValueError
-        If the start has the wrong shape or is not finite, a number is out of range, the sequences
-        are too long to be sampled, or the signal is infinite and shifts the relevant token.
+        As `slrlab.gradient_flow`, and if the sequences are too long for a sample.
 
     Examples
     --------
@@ -102,28 +100,23 @@ def sgd_flow(
     chosen = checked(task, activation, tolerance).without_idle_bias()
     rate, batch = _checks.positive(rate, "rate"), _checks.integer(batch, "batch")
     k, v = start_vectors(start, size, _checks.integer(seed, "seed", low=0))
-    where, end = start_bias(chosen, bias), _checks.positive(time, "time")
-    kept = None if times is None else read_times(times, end)
-    sample = SampledLandscape.draw(task, chosen, samples=samples, seed=seed)
-    ground: Landscape = sample if isinstance(chosen, Projection) else make_landscape(task, chosen)
-    if landscape is not None:
-        ground = landscape
-    refuse_frozen_bias(chosen, ground)
-    path = _NoisyDescent(ground, sample, rate / batch, chosen.bias is None, report)
-    state = np.array([k[0], k[1], v[0], v[1], *overlaps_of(k, v).residuals, where])
-    solution = path.solve(state, end, tolerance, dense=kept is not None)
-    method = "online sgd" if batch == 1 else f"online sgd in batches of {batch}"
-    status, last = path.ending(solution, tolerance), path.last(solution)
-    kind = str(kind_of(overlaps_of(*vectors_of(last)))) if status.usable else "none"
-    setting = Setting(task, chosen)
-    result = path.result(
-        solution, kept, status, kind, None, method=method, rate=rate, setting=setting
+    state = np.array(
+        [k[0], k[1], v[0], v[1], *overlaps_of(k, v).residuals, start_bias(chosen, bias)]
     )
+    end = _checks.positive(time, "time")
+    kept = read_times(times, end)
+    sample = SampledLandscape.draw(task, chosen, samples=samples, seed=seed)
+    if landscape is None:
+        landscape = sample if is_sampled(chosen) else make_landscape(task, chosen)
+    path = _NoisyDescent(landscape, chosen, report, sample, rate / batch)
+    method = "online sgd" if batch == 1 else f"online sgd in batches of {batch}"
+    setting = Setting(task, chosen)
+    result = path.run(state, end, kept, tolerance, method=method, rate=rate, setting=setting)
     return result.require() if strict else result
 
 
 def vectors_of(state: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return vectors of R⁴ with these overlaps; residuals a solver left no covariance are cut."""
+    """Return vectors of R⁴ with these overlaps; residuals that are no covariance are cut."""
     R_kk, R_vv = max(float(state[4]), 0.0), max(float(state[6]), 0.0)
     first = math.sqrt(R_kk)
     along = math.copysign(min(abs(state[5]) / first, math.sqrt(R_vv)), state[5]) if first else 0.0
@@ -135,46 +128,38 @@ class _NoisyDescent(Follower):
     """Integrates ``(m_kk, m_kv, m_vk, m_vv, R_kk, R_kv, R_vv, bias)``."""
 
     accuracy = (1e-4, 1e-7)  # the noise is sampled: a finer solver would resolve its error
+    norm = math.inf
 
     def __init__(
         self,
         landscape: Landscape,
+        activation: Activation,
+        report: Report | None,
         sample: SampledLandscape,
         strength: float,
-        learn_bias: bool,
-        report: Report | None,
     ) -> None:
-        super().__init__(landscape, learn_bias, report)
+        super().__init__(landscape, activation, report)
         self.sample = sample
         self.strength = strength  # η over the batch
-        self._last: tuple[bytes, FloatArray] = (b"", np.zeros(0))
 
     def vectors(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         return vectors_of(y)
 
-    def velocity(self, t: float, y: FloatArray) -> FloatArray:
-        key = y.tobytes()
-        if self._last[0] != key:  # solver and events ask for the same one
-            self._last = key, self._velocity(y)
-        return self._last[1]
-
-    def _velocity(self, y: FloatArray) -> FloatArray:
+    def velocity(self, y: FloatArray) -> FloatArray:
         k, v = vectors_of(y)
         slope, noise = self.sample.slope_and_noise(k, v, float(y[-1]))
-        if self.landscape is not self.sample:  # the quadrature has no error worth the name
+        if self.landscape is not self.sample:  # the error of a quadrature is negligible
             slope = self.slope(y)
         free_k, free_v, to_k, to_v = k[2:], v[2:], slope.k[2:], slope.v[2:]
-        fall = np.array([2.0 * free_k @ to_k, free_v @ to_k + free_k @ to_v, 2.0 * free_v @ to_v])
-        push = -slope.bias if self.learn_bias else 0.0
-        return np.concatenate([-slope.k[:2], -slope.v[:2], self.strength * noise - fall, [push]])
+        drift = np.array([2.0 * free_k @ to_k, free_v @ to_k + free_k @ to_v, 2.0 * free_v @ to_v])
+        bias = -slope.bias if self.learn_bias else 0.0
+        return np.concatenate([-slope.k[:2], -slope.v[:2], self.strength * noise - drift, [bias]])
 
-    def speed(self, y: FloatArray) -> float:
-        return float(np.abs(self.velocity(0.0, y)).max())
-
-    def ending(self, solution: Any, tolerance: float) -> Status:
-        """Return how the flow ended."""
-        if len(solution.t_events[1]):
-            return Status.DIVERGED
-        if solution.status < 0 or not math.isfinite(self.speed(self.last(solution))):
-            return Status.FAILED
-        return Status.CONVERGED if self.rests(solution, tolerance) else Status.SAMPLED
+    def ending(
+        self, last: FloatArray, *, failed: bool, escaped: bool, rests: bool
+    ) -> tuple[Status, str, Minimum | None]:
+        """Return how the flow ended, and the kind of its last state."""
+        if escaped or failed:
+            return Status.DIVERGED if escaped else Status.FAILED, "none", None
+        kind = str(kind_of(overlaps_of(*vectors_of(last))))
+        return Status.CONVERGED if rests else Status.SAMPLED, kind, None

@@ -1,17 +1,16 @@
-r"""The landscape interpolated from a table: for many flows of one task and activation.
+r"""The landscape interpolated from a table, for many flows of one task and activation.
 
-All the risk needs are seven smooth functions of ``(m, S)``. On a box they are replaced by
-Chebyshev series in both; a series is differentiated exactly, so flows on it are flows of a true
-risk that differs from the exact one by the error given. Outside the box the exact landscape
-answers. This module must not know how the functions are computed.
+The risk is a function of seven moments, smooth in ``(m, S)``. On a box they are replaced by
+Chebyshev series in both; a series is differentiated exactly, so that the tabulated gradient is that
+of the tabulated risk. Outside the box the exact moments are used. This module must not know how
+moments are computed.
 """
 
 # notation: docs/notation.md, "Landscape"
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import ClassVar
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.polynomial import chebyshev
@@ -20,27 +19,21 @@ from slrlab import _checks
 from slrlab._types import FloatArray, Report
 from slrlab.model.activations import Activation
 from slrlab.model.tasks import Task
-from slrlab.theory.landscape.moments import NAMES, LandscapeMoments
-from slrlab.theory.landscape.risk import (
-    Landscape,
-    QuadratureLandscape,
-    Slope,
-    assemble,
-    best_values,
-)
+from slrlab.theory.landscape.moments import LandscapeMoments
+from slrlab.theory.landscape.risk import MomentLandscape, QuadratureLandscape
 from slrlab.theory.population.minimal import checked
 
-_SMALLER = 0.2  # an axis whose last coefficients are smaller than this share is long enough
-_CHECKS = 24  # random points at which a table is compared with the exact functions
-_MOST = 20_000  # points of a table
+_SMALLER = 0.2  # ratio of the last coefficients of two axes below which the first does not grow
+_CHECKS = 24  # number of random points at which a table is compared with the exact moments
+_MOST = 20_000  # largest number of points of a table
 
 
 @dataclass(frozen=True)
-class TabulatedLandscape:
+class TabulatedLandscape(MomentLandscape):
     """Risk and gradient from a table at a fixed bias.
 
-    ``error`` is the largest error of a moment, or of its derivatives in ``m`` and ``S``, met at
-    random points of the box, relative to ``1 + |value|``.
+    ``error`` is the largest error of a moment, or of its derivatives in ``m`` and ``S``, at random
+    points of the box, relative to ``1 + |value|``.
     """
 
     exact: QuadratureLandscape
@@ -49,49 +42,33 @@ class TabulatedLandscape:
     S: float
     error: float
     series: FloatArray = field(repr=False)
-    smooth: ClassVar[bool] = True
 
-    def __call__(self, k: FloatArray, v: FloatArray, bias: float) -> Slope:
-        moments = self._moments(k, bias)
-        if moments is None:
-            return self.exact(k, v, bias)
-        return assemble(self.exact.task.trivial_risk, moments, k, v)
+    @property
+    def trivial_risk(self) -> float:
+        return self.exact.trivial_risk
 
-    def at_best_values(self, k: FloatArray, bias: float) -> tuple[FloatArray, Slope]:
-        """Return the ``v`` of least risk for given keys, and the slope there."""
-        moments = self._moments(k, bias)
-        if moments is None:
-            return self.exact.at_best_values(k, bias)
-        v = best_values(moments, k)
-        return v, assemble(self.exact.task.trivial_risk, moments, k, v)
-
-    def _moments(self, k: FloatArray, bias: float) -> LandscapeMoments | None:
+    def moments(self, k: FloatArray, bias: float) -> LandscapeMoments:
         S = float(k[1:] @ k[1:])
         if bias != self.bias or not (self.m[0] <= k[0] <= self.m[1] and S <= self.S):
-            return None
-        across = cosines(2.0 * S / self.S - 1.0, self.series.shape[-1])
-        along = cosines(_scaled(float(k[0]), self.m), self.series.shape[-2])
-        found = (self.series @ across) @ along
-        # the bias does not move: its column is idle
-        return LandscapeMoments(*(np.append(row, 0.0) for row in found))
+            return self.exact.moments(k, bias)
+        along = chebyshev_in(float(k[0]), self.m, self.series.shape[-2])
+        across = chebyshev_in(S, (0.0, self.S), self.series.shape[-1])
+        rows = (self.series @ across) @ along
+        # the bias is fixed: the derivative in it is not tabulated
+        return LandscapeMoments(*(np.append(row, 0.0) for row in rows))
 
 
-def _scaled(x: float, ends: tuple[float, float]) -> float:
-    return (2.0 * x - ends[0] - ends[1]) / (ends[1] - ends[0])
+def chebyshev_in(x: float | FloatArray, interval: tuple[float, float], count: int) -> FloatArray:
+    """Return the Chebyshev polynomials of an interval at points of it, one row each."""
+    low, high = interval
+    angles = np.arccos(np.clip((2.0 * x - low - high) / (high - low), -1.0, 1.0))
+    return np.asarray(np.cos(np.multiply.outer(np.arange(count), angles)))
 
 
-def cosines(x: float | FloatArray, count: int) -> FloatArray:
-    """Return the Chebyshev polynomials at points of [−1, 1], one row each."""
-    return np.asarray(np.cos(np.multiply.outer(np.arange(count), np.arccos(np.clip(x, -1, 1)))))
-
-
-def derived(series: FloatArray, scale: float, axis: int) -> FloatArray:
+def derivative_series(series: FloatArray, scale: float, axis: int) -> FloatArray:
     """Return the series of the derivative, of the same shape."""
-    found = np.zeros_like(series)
-    kept = [slice(None)] * series.ndim
-    kept[axis] = slice(0, -1)
-    found[tuple(kept)] = chebyshev.chebder(series, scl=scale, axis=axis)
-    return found
+    shorter = chebyshev.chebder(series, scl=scale, axis=axis)
+    return np.pad(shorter, [(0, int(i == axis)) for i in range(series.ndim)])
 
 
 def tabulate(
@@ -107,8 +84,7 @@ def tabulate(
 ) -> TabulatedLandscape:
     """Tabulate the landscape for ``m_kk`` in an interval and ``√(q_kk − m_kk²)`` up to ``std``.
 
-    The table grows until its error at random points is below the tolerance, or it has 20,000
-    points: see its ``error``.
+    The table grows until its ``error`` is below the tolerance, or it has 20,000 points.
 
     Raises
     ------
@@ -116,37 +92,34 @@ def tabulate(
         If the box is empty, or the bias is free and none is given.
     """
     chosen = checked(task, activation, tolerance).without_idle_bias()
-    shift = chosen.bias if bias is None else _checks.finite(bias, "bias")
-    if shift is None:
+    bias = chosen.bias if bias is None else _checks.finite(bias, "bias")
+    if bias is None:
         raise ValueError(f"bias of {chosen.name} must be a number for a table, got free")
     low, high = (_checks.finite(end, "m") for end in m)
     if not low < high:
         raise ValueError(f"m must be an interval (low, high), got {m}")
     top = _checks.positive(std, "std") ** 2
     exact = QuadratureLandscape(task, chosen, 1.0)
-    rng = np.random.default_rng(seed)
-    draws = rng.uniform(size=(_CHECKS, 2)).tolist()
-    tests = [(low + (high - low) * a, top * b**2) for a, b in draws]
-    known = [_column(exact, shift, *test) for test in tests]
+    draws = np.random.default_rng(seed).uniform(size=(_CHECKS, 2)).tolist()
+    checks = [(low + (high - low) * a, top * b**2) for a, b in draws]
+    known = np.array([_moments_at(exact, bias, *check) for check in checks])
     shape = (8 + math.ceil(3.0 * (high - low)), 6 + math.ceil(4.0 * std))
     values: dict[tuple[float, float], FloatArray] = {}
     while True:
-        _evaluate(exact, shift, values, *_nodes((low, high), top, shape), report)
-        series = _series(values, (low, high), top, shape)
-        found = TabulatedLandscape(exact, shift, (low, high), top, math.nan, series)
-        error = max(_gap(found, test, row) for test, row in zip(tests, known, strict=True))
-        done = TabulatedLandscape(exact, shift, (low, high), top, error, series)
-        if error <= tolerance:
-            return done
+        nodes = _evaluate(exact, bias, values, (low, high), top, shape, report)
+        series = _series(nodes, (high - low, top))
+        table = TabulatedLandscape(exact, bias, (low, high), top, math.nan, series)
+        rows = np.array([_moments_at(table, bias, *check) for check in checks])
+        error = float((np.abs(rows - known) / (1.0 + np.abs(known))).max())
         shape = _grown(series)
-        if shape[0] * shape[1] > _MOST:
-            return done
+        if error <= tolerance or shape[0] * shape[1] > _MOST:
+            return replace(table, error=error)
 
 
 def _grown(series: FloatArray) -> tuple[int, int]:
-    """Return a larger shape whose nodes hold the old ones.
+    """Return a larger shape whose nodes contain the present ones.
 
-    An axis stays as it is if its last coefficients are much smaller than those of the other.
+    An axis does not grow if its last coefficients are much smaller than those of the other.
     """
     sizes = np.abs(series[:, 0]).max(axis=0)
     ends = float(sizes[-3:].max()), float(sizes[:, -3:].max())
@@ -157,66 +130,42 @@ def _grown(series: FloatArray) -> tuple[int, int]:
     return longer[0], longer[1]
 
 
-def _column(exact: QuadratureLandscape, bias: float, m: float, S: float) -> FloatArray:
-    """Return the exact moments (rows) with derivatives in ``m`` and ``S`` (columns)."""
-    moments = exact.moments(np.array([m, math.sqrt(S)]), bias)
-    return np.array([getattr(moments, name)[:3] for name in NAMES])
-
-
-def _gap(table: TabulatedLandscape, test: tuple[float, float], row: FloatArray) -> float:
-    moments = table._moments(np.array([test[0], math.sqrt(test[1])]), table.bias)
-    assert moments is not None
-    found = np.array([getattr(moments, name)[:3] for name in NAMES])
-    return float((np.abs(found - row) / (1.0 + np.abs(row))).max())
-
-
-def _nodes(
-    m: tuple[float, float], top: float, shape: tuple[int, int]
-) -> tuple[list[float], list[float]]:
-    """Return the extrema of Chebyshev polynomials: every other one of a doubled shape is old."""
-    x, y = (np.cos(np.pi * (np.arange(n) / (n - 1))) for n in shape)
-    return (0.5 * (m[0] + m[1]) + 0.5 * (m[1] - m[0]) * x).tolist(), (0.5 * top * (1 + y)).tolist()
+def _moments_at(landscape: MomentLandscape, bias: float, m: float, S: float) -> FloatArray:
+    """Return the moments (rows) with derivatives in ``m`` and ``S`` (columns)."""
+    return np.array(landscape.moments(np.array([m, math.sqrt(S)]), bias))[:, :3]
 
 
 def _evaluate(
     exact: QuadratureLandscape,
     bias: float,
     values: dict[tuple[float, float], FloatArray],
-    along: list[float],
-    across: list[float],
-    report: Report | None,
-) -> None:
-    """Compute the moments at those nodes that have none yet."""
-    for done, m in enumerate(along):
-        if report is not None:
-            report(done, len(along), "table of the landscape")
-        for S in across:
-            if (m, S) not in values:
-                values[m, S] = _column(exact, bias, m, S)[:, 0]
-
-
-def _series(
-    values: dict[tuple[float, float], FloatArray],
     m: tuple[float, float],
     top: float,
     shape: tuple[int, int],
+    report: Report | None,
 ) -> FloatArray:
-    """Return coefficients ``(moment, derivative, m, S)`` from values at the nodes."""
-    along, across = _nodes(m, top, shape)
-    found = np.array([[values[a, b] for b in across] for a in along])
+    """Return the moments ``(m, S, moment)`` at the nodes; ``values`` holds those computed before.
+
+    Nodes are the extrema of Chebyshev polynomials: a doubled shape contains the nodes of the last.
+    """
+    x, y = (np.cos(np.pi * (np.arange(n) / (n - 1))) for n in shape)
+    along = (0.5 * (m[0] + m[1]) + 0.5 * (m[1] - m[0]) * x).tolist()
+    across = (0.5 * top * (1 + y)).tolist()
+    for done, here in enumerate(along):
+        if report is not None:
+            report(done, len(along), "table of the landscape")
+        for S in across:
+            if (here, S) not in values:
+                values[here, S] = _moments_at(exact, bias, here, S)[:, 0]
+    return np.array([[values[here, S] for S in across] for here in along])
+
+
+def _series(values: FloatArray, widths: tuple[float, float]) -> FloatArray:
+    """Return coefficients ``(moment, derivative, m, S)`` from values at the nodes of a box."""
     inverse = [
         np.linalg.inv(chebyshev.chebvander(np.cos(np.pi * (np.arange(n) / (n - 1))), n - 1))
-        for n in shape
+        for n in values.shape[:2]
     ]
-    plain = np.einsum("ai,bj,ijn->nab", inverse[0], inverse[1], found, optimize=True)
-    slopes = derived(plain, 2.0 / (m[1] - m[0]), 1), derived(plain, 2.0 / top, 2)
+    plain = np.einsum("ai,bj,ijn->nab", *inverse, values, optimize=True)
+    slopes = (derivative_series(plain, 2.0 / w, axis) for axis, w in enumerate(widths, start=1))
     return np.stack([plain, *slopes], axis=1)
-
-
-def refuse_frozen_bias(activation: Activation, landscape: Landscape) -> None:
-    """Raise ValueError if a bias is to be learned on a table, where it cannot move."""
-    if activation.bias is None and isinstance(landscape, TabulatedLandscape):
-        raise ValueError(
-            f"bias of {activation.name} must be a number on a table, got free: "
-            f"fix it with make_activation({activation.name!r}, bias={landscape.bias:g})"
-        )

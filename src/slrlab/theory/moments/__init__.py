@@ -1,25 +1,36 @@
-r"""The two numbers that fix a population risk: how much weight lands on the relevant token.
+r"""The two numbers that fix a population risk: how much weight is on the relevant token.
 
 On the manifold M the risk of a predictor depends on its keys only through
 ``A = E[σ_ε]`` and ``B = E Σ σ_ℓ²``. This module computes them for every pair of task family and
-activation family, as `AttentionMoments`. It knows nothing about values, noise or optimisation.
+activation family, as `AttentionMoments`. Values, noise and optimisation do not enter.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
+from slrlab import _checks
+from slrlab._errors import ComputationError
 from slrlab.model.activations import Activation, Elementwise, Normalised, Projection
+from slrlab.model.families import LengthScaled, Ratio, StickBreaking, TopK
+from slrlab.model.lengths import LengthLaw
 from slrlab.model.tasks import SelectionTask, Task, TiltedTask
+from slrlab.theory.moments.ratio import bent_moments
 from slrlab.theory.moments.selected import elementwise_selected, normalised_selected
+from slrlab.theory.moments.stick_breaking import stick_breaking_moments
 from slrlab.theory.moments.tilted import certain_location, elementwise_tilted, normalised_tilted
 from slrlab.theory.moments.types import AttentionMoments
 
 __all__ = ["AttentionMoments", "attention_moments"]
 
+_NARROW = 0.5  # width of a feature in scores, below which nodes must be placed on it
 
+
+# a map that overflows gives moments that are not finite, and then a status
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")
 def attention_moments(
     task: Task,
     activation: Activation,
@@ -31,36 +42,60 @@ def attention_moments(
 ) -> AttentionMoments:
     """Return the moments at given key order parameters.
 
-    ``resolution`` divides every step; 1 gives about 12 digits for smooth activations. A search
-    that calls this many times may leave out the costly part of the self-check.
+    ``resolution`` divides every step; 1 gives about 12 digits for smooth activations. Without
+    ``check``, the costly part of the self-check is left out.
     """
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        # a map that overflows gives moments that are not finite, and a status that says so
-        return _dispatch(task, activation, (m_k, R_k), resolution, check)
+    if isinstance(activation, LengthScaled):
+        return _averaged(task, activation, (m_k, R_k), resolution, check)
+    if isinstance(activation, Elementwise | Normalised | Ratio):
+        return _mapped(task, activation, (m_k, R_k), resolution, check)
+    if isinstance(activation, Projection | TopK):
+        return _thresholded(task, activation, m_k, R_k, resolution)
+    if isinstance(activation, StickBreaking):
+        return stick_breaking_moments(task, activation, m_k, R_k, resolution)
+    accepted = "Elementwise, Normalised, Projection or of a family of slrlab.model.families"
+    return _checks.fail("activation", accepted, type(activation).__name__, TypeError)
 
 
-def _dispatch(
+def _averaged(
+    task: Task, activation: LengthScaled, keys: tuple[float, float], resolution: float, check: bool
+) -> AttentionMoments:
+    """Return the moments of an activation that sees the length: one task for each length."""
+    target, energy = 0.0, 0.0
+    for length, probability in task.length.pairs():
+        scale, factor = activation.score(length), activation.factor(length)
+        moments = attention_moments(
+            replace(task, length=LengthLaw.of(length)),
+            activation.at_length(length),
+            scale * keys[0],
+            scale**2 * keys[1],
+            resolution=resolution,
+            check=check,
+        )
+        target += probability * factor * moments.target
+        energy += probability * factor**2 * moments.energy
+    return AttentionMoments(target, 1.0 - target, max(0.0, energy - target**2))
+
+
+def _mapped(
     task: Task,
-    activation: Activation,
+    activation: Elementwise | Normalised | Ratio,
     keys: tuple[float, float],
     resolution: float,
     check: bool,
 ) -> AttentionMoments:
+    """Return the moments of maps of single scores, normalised or not."""
     m_k, R_k = keys
-    if isinstance(activation, Projection):
-        if isinstance(task, TiltedTask) and math.isinf(task.signal):
-            if m_k <= 0.0:
-                raise ValueError(
-                    f"m_k must be > 0 for {activation.name} at an infinite signal, got {m_k}"
-                )
-            return AttentionMoments(1.0, 0.0, 0.0)
-        from slrlab.theory.moments.projection import projection_moments
-
-        return projection_moments(task, activation, m_k, R_k, resolution)
-    if not isinstance(activation, Elementwise | Normalised):
-        raise TypeError(
-            "activation must be Elementwise, Normalised or Projection, "
-            f"got {type(activation).__name__}"
+    if isinstance(activation, Ratio) or activation.bends:
+        moments = bent_moments(task, activation, m_k, R_k, resolution)
+        if moments is not None:
+            return moments
+    # the other rules know neither ratios nor narrow features
+    narrow = bool(activation.bends) and activation.width < _NARROW
+    if isinstance(activation, Ratio) or narrow:
+        raise ComputationError(
+            f"{activation.name} has no rule for {task.name} at signal {task.signal:g}, "
+            f"m_k {m_k:.4g} and R_k {R_k:.4g}"
         )
     if isinstance(task, TiltedTask):
         if math.isinf(task.signal):
@@ -68,8 +103,29 @@ def _dispatch(
         if isinstance(activation, Elementwise):
             return elementwise_tilted(task, activation, m_k, R_k, resolution)
         return normalised_tilted(task, activation, m_k, R_k, resolution)
-    if isinstance(task, SelectionTask):
-        if isinstance(activation, Elementwise):
-            return elementwise_selected(task, activation, m_k, R_k, resolution)
-        return normalised_selected(task, activation, m_k, R_k, resolution, check)
-    raise TypeError(f"task must be a TiltedTask or a SelectionTask, got {type(task).__name__}")
+    if not isinstance(task, SelectionTask):
+        _checks.fail("task", "a TiltedTask or a SelectionTask", type(task).__name__, TypeError)
+    if isinstance(activation, Elementwise):
+        return elementwise_selected(task, activation, m_k, R_k, resolution)
+    return normalised_selected(task, activation, m_k, R_k, resolution, check)
+
+
+def _thresholded(
+    task: Task, activation: Projection | TopK, m_k: float, R_k: float, resolution: float
+) -> AttentionMoments:
+    """Return the moments of weights that vanish below a threshold, sampled where no rule is."""
+    from slrlab.theory.moments.projection import projection_moments
+    from slrlab.theory.moments.threshold import threshold_moments
+    from slrlab.theory.moments.top_k import top_k_moments
+
+    if isinstance(task, TiltedTask) and math.isinf(task.signal):
+        if m_k <= 0.0:
+            _checks.fail("m_k", f"> 0 for {activation.name} at an infinite signal", m_k)
+        return AttentionMoments(1.0, 0.0, 0.0)
+    moments = None
+    if m_k != 0.0 or R_k != 0.0:
+        if isinstance(activation, Projection):
+            moments = threshold_moments(task, activation, m_k, R_k, resolution)
+        else:
+            moments = top_k_moments(task, activation, m_k, R_k, resolution)
+    return moments or projection_moments(task, activation, m_k, R_k, resolution)

@@ -1,4 +1,4 @@
-"""Where scores are sampled: trapezoid nodes, token laws on them, and grids of Laplace variables."""
+"""Quadrature of scores: trapezoid nodes, token laws on them, and grids of Laplace variables."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _WIDTH_STEP = 0.3  # step in units of the Gaussian width of an entire factor
 
 
 def edge(task: Task) -> float:
-    """Return how far Gaussian scores are followed, the largest of a sequence included."""
+    """Return the cutoff of Gaussian scores, the largest of a sequence included."""
     return math.sqrt(EDGE**2 + 2.0 * math.log(task.length.longest))
 
 
@@ -69,7 +69,7 @@ def tilted_nodes(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return nodes for ``χ*`` and the weights of relevant and other tokens on them.
 
-    At a huge signal the gap between the two laws holds no mass at all and is left out.
+    Nodes without any mass, between two laws that are far apart, are left out.
     """
     if task.gaussian_shift is not None:
         return gaussian_nodes(task.gaussian_shift, edge(task), sharpness, resolution)
@@ -88,11 +88,7 @@ def gaussian_nodes(
     if abs(shift) > 2.0 * REACH:  # no point has mass of both
         x = np.arange(-REACH, REACH + step, step)
         law, none = gauss_weights(x, step), np.zeros_like(x)
-        return (
-            np.concatenate([x, shift + x]),
-            np.concatenate([none, law]),
-            np.concatenate([law, none]),
-        )
+        return np.append(x, shift + x), np.append(none, law), np.append(law, none)
     x = np.arange(min(-reach, shift - 9.0), max(reach, shift + 9.0) + step, step)
     return x, gauss_weights(x - shift, step), gauss_weights(x, step)
 

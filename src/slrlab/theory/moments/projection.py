@@ -16,6 +16,7 @@ from scipy import special
 from slrlab._result import Estimate
 from slrlab._types import FloatArray
 from slrlab.model.activations import Projection
+from slrlab.model.families import TopK
 from slrlab.model.tasks import Task, TiltedTask
 from slrlab.numerics.qmc import normal_replicates
 from slrlab.theory.moments.types import AttentionMoments
@@ -28,7 +29,7 @@ _TOP = 512  # tokens drawn of a longer one
 
 
 def projection_moments(
-    task: Task, activation: Projection, m_k: float, R_k: float, resolution: float
+    task: Task, activation: Projection | TopK, m_k: float, R_k: float, resolution: float
 ) -> AttentionMoments:
     """Return the moments with the standard error of ``A²/B``.
 
@@ -39,7 +40,7 @@ def projection_moments(
     """
     if m_k == 0.0 and R_k == 0.0:  # equal weights
         mean = sum(p / n for n, p in task.length.pairs())
-        return AttentionMoments(mean, 1.0 - mean, mean * (1.0 - mean), sampled_error=1e-16)
+        return AttentionMoments(mean, 1.0 - mean, mean * (1.0 - mean))
     sums, fewest, certain = np.zeros((2, _REPLICATES)), math.inf, False
     for length, weight in task.length.pairs():
         drawn = _drawn(length)
@@ -47,7 +48,7 @@ def projection_moments(
         size = max(_FEWEST, math.ceil(math.log2(entries / drawn)))
         scores, location, ordered = _token_scores(task, (length, size), m_k, R_k)
         sigma = activation.weights(scores)
-        # a search by few samples keeps away from the edge of what many can tell
+        # few samples may miss what many show: a coarse search leaves a margin
         last = drawn - 1 if resolution >= 1.0 else drawn // 2
         if drawn < length and not (ordered and (sigma[..., last] == 0.0).all()):
             raise ValueError(
@@ -62,7 +63,7 @@ def projection_moments(
     error = Estimate.of(sums[0] ** 2 / sums[1]).error
     unexplained = max(energy - target**2, 0.0)
     if certain and min(unexplained, target) < 30.0 / fewest:
-        error += 3.0 / fewest  # few of the rare events that matter are in the sample, or none
+        error += 3.0 / fewest  # the sample has few or none of the rare events that matter
     return AttentionMoments(target, 1.0 - target, unexplained, sampled_error=max(error, 1e-16))
 
 

@@ -2,7 +2,7 @@ r"""Moments where location and weights are drawn by steep maps of the same score
 
 At a large signal both the selection and a normalised activation are steps. Where the map is
 exponential the two steps are measured from each other (`aligned_moments`); around the bend of the
-map and above it a kernel on panels is enough. Neither grows with the signal or the keys.
+map and above it a kernel on panels is enough. The cost does not grow with the signal or the keys.
 """
 
 from __future__ import annotations
@@ -102,13 +102,7 @@ def steep_first(
     target = missed = 0.0
     if exponential[0].size:
         target, missed = aligned_moments(
-            signal,
-            m_k,
-            *exponential,
-            generating,
-            resolution,
-            width=math.sqrt(R_k),
-            check=check,
+            signal, m_k, *exponential, generating, resolution, width=math.sqrt(R_k), check=check
         )
     if bend[0].size:
         bent = -float(activation.bias or 0.0) / m_k
@@ -171,8 +165,9 @@ def _bent_edges(
     doublings = max(0, math.ceil(math.log2(widest / narrow)) + 1)
     sides = []
     for stop in (zone, _FLAT):
-        near = narrow * np.arange(1.0, math.ceil(min(stop, 2.0 * reach * abs(slope)) / _ZONE) + 1.0)
-        sides.append(np.concatenate([near, near[-1] * 2.0 ** np.arange(1.0, doublings + 1.0)]))
+        count = math.ceil(min(stop, 2.0 * reach * abs(slope)) / _ZONE)
+        inner = narrow * np.arange(1.0, count + 1.0)
+        sides.append(np.append(inner, inner[-1] * 2.0 ** np.arange(1.0, doublings + 1.0)))
     sign = math.copysign(1.0, slope)
     edges = np.concatenate([centre - sign * sides[0], [centre], centre + sign * sides[1], even])
     return np.unique(np.clip(edges, -reach, reach))

@@ -1,8 +1,22 @@
-"""The moments of attention weights that fix a population risk."""
+"""The moments of attention weights that determine a population risk."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+
+import numpy as np
+
+from slrlab._types import FloatArray
+
+_HUGE = 1e75  # weights whose fourth power over- or underflows are measured in the largest
+
+
+def scaled(weights: FloatArray) -> tuple[FloatArray, float]:
+    """Return weights in a unit in which their squares are doubles, and the unit."""
+    unit = float(np.abs(weights).max(initial=0.0))
+    unit = unit if _HUGE < unit < math.inf or 0.0 < unit < 1.0 / _HUGE else 1.0
+    return weights / unit, unit
 
 
 @dataclass(frozen=True)
@@ -18,12 +32,12 @@ class AttentionMoments:
     unexplained
         ``B − A² = Var σ_ε + E Σ_{ℓ≠ε} σ_ℓ²`` without cancellation.
     defect
-        How far ``A`` and ``1 − A``, computed apart, are from adding up to 1.
+        Distance from 1 of the sum of ``A`` and ``1 − A``, computed separately.
     sampled_error
         Standard error of ``A²/B`` where the moments were sampled, else 0.
     unit
-        Weights are measured in this unit: ``A`` is ``target·unit``. It is not 1 where squares of
-        the weights would overflow.
+        Unit of the weights: ``A`` is ``target·unit``. It is 1 unless squares of the weights would
+        over- or underflow.
     """
 
     target: float

@@ -1,7 +1,7 @@
 r"""The Bayes risk of a task, twice: ``1 − E[p_ε]`` and ``1 − E Σ p_ℓ²`` (Prop. 4.1).
 
-The two are equal by the Nishimori identity but come from different integrals, so their gap is a
-free check of both. No activation enters here.
+The two are equal by the Nishimori identity but come from different integrals, so their gap checks
+both. No activation enters here.
 """
 
 from __future__ import annotations
@@ -11,18 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slrlab import _checks
 from slrlab._result import Result, Status
-from slrlab._types import FloatArray
 from slrlab.model.setting import Setting
 from slrlab.model.tasks import SelectionTask, Task, TiltedTask
-from slrlab.numerics.selection import (
-    SoftKernel,
-    aligned_exponential_moments,
-    decay_matrices,
-    selection_first_moments,
-)
+from slrlab.numerics import selection
 from slrlab.numerics.simplex import STEP, LaplaceGrid, independent_moments, token_factors
-from slrlab.numerics.steep import STEEP, softmax_first, softmax_spread
+from slrlab.numerics.steep import STEEP, aligned_moments, softmax_first, softmax_spread
 from slrlab.theory.moments.nodes import gauss_weights, key_nodes, laplace_step, tilted_nodes
 from slrlab.theory.moments.selected import selection_grid
 from slrlab.theory.moments.steep import value_grid
@@ -53,7 +48,7 @@ class BayesRisk(Result):
 def bayes_risk(task: Task) -> BayesRisk:
     r"""Return the Bayes risk ``Δ² + 1 − E[p_ε] = Δ² + 1 − E Σ p_ℓ²``.
 
-    No digits cancel (at most a factor 2), so the relative accuracy survives at 1e-40.
+    No digits cancel (at most a factor 2), so that a risk of 1e-40 is as accurate as one of 1.
 
     Raises
     ------
@@ -73,9 +68,9 @@ def bayes_risk(task: Task) -> BayesRisk:
     elif isinstance(task, SelectionTask):
         pairs = [_selected(task, level) for level in _LEVELS]
     else:
-        raise TypeError(f"task must be a TiltedTask or a SelectionTask, got {type(task).__name__}")
+        _checks.fail("task", "a TiltedTask or a SelectionTask", type(task).__name__, TypeError)
     (coarse, _), (squares, location) = pairs
-    if squares == 0.0:  # below the smallest double, e^{−700}
+    if squares == 0.0:  # below the smallest double
         return _result(task, Status.LIMIT, 0.0, 0.0, 0.0)
     gap = abs(squares - location) / squares
     # an error of the location enters the squares twice
@@ -95,7 +90,7 @@ def _result(task: Task, status: Status, risk: float, gap: float, error: float) -
 
 
 def _negligible(task: Task) -> bool:
-    """Return whether the noiseless risk is below the smallest double for certain.
+    """Return whether a bound on the noiseless risk is below the smallest double.
 
     Between two Gaussians at a distance ``√ν``, ``E[1 − p_ε] ≤ ½ E Σ_{ℓ≠ε} (r_ℓ/r_ε)^½``, which is
     ``½ (L̄ − 1) e^{−ν/4}``.
@@ -108,48 +103,33 @@ def _tilted(task: TiltedTask, level: float) -> tuple[float, float]:
     x, relevant, others = tilted_nodes(task, task.steepness, level)
     width = task.posterior_scale or 0.0
     grid = LaplaceGrid(laplace_step(width, task.length.longest) / level)
-    found = independent_moments(
-        task.log_ratio(x), relevant, others, task.length.generating, grid=grid
-    )
+    log_ratio, generating = task.log_ratio(x), task.length.generating
+    moments = independent_moments(log_ratio, relevant, others, generating, grid=grid)
     # Σp² = p_ε² + Σ_{ℓ≠ε} p_ℓ², so 1 − EΣp² = 2E(1−p_ε) − E(1−p_ε)² − EΣ_{ℓ≠ε}p_ℓ²
-    squares = 2.0 * found.shortfall - found.shortfall_square - found.off_target
-    return squares, found.shortfall
+    squares = 2.0 * moments.shortfall - moments.shortfall_square - moments.off_target
+    return squares, moments.shortfall
 
 
 def _selected(task: SelectionTask, level: float) -> tuple[float, float]:
-    scale = task.posterior_scale
+    scale, generating = task.posterior_scale, task.length.generating
     if scale is not None and scale >= STEEP:
-        values, gap = value_grid(task, level)
-        rule, generating = np.full(values.size, gap), task.length.generating
-        lost = softmax_spread(values, gap, scale, generating, level)
-        return lost, softmax_first(values, rule, scale, scale, generating, level)[1]
+        values, step = value_grid(task, level)
+        rule = np.full(values.size, step)
+        squares = softmax_spread(values, step, scale, generating, level)
+        return squares, softmax_first(values, rule, scale, scale, generating, level)[1]
     x, step = key_nodes(task, task.steepness, level)
     law = gauss_weights(x, step)
     log_w = task.log_weight(x)
     u, weights = selection_grid(task, x, law, level)
     (factors,) = token_factors(u, log_w, law)
-    _, g1, g2 = task.length.generating(factors.log_zero)
+    _, g1, g2 = generating(factors.log_zero)
     pairs = np.exp(factors.log_zero) * g2 + 2.0 * g1  # Σ P(L) L(L−1) z^(L−2)
     squares = float((factors.one**2 * pairs) @ weights)
-    return squares, _selected_place(task, x, law, u, weights, level)
-
-
-def _selected_place(
-    task: SelectionTask,
-    x: FloatArray,
-    law: FloatArray,
-    u: FloatArray,
-    weights: FloatArray,
-    level: float,
-) -> float:
-    """Return ``E[1 − p_ε]`` with one Laplace variable for the draw of ε and one for p."""
-    scale = task.posterior_scale
+    # E[1 − p_ε] takes one Laplace variable for the draw of ε and one for p
     if scale is not None and scale >= 2.0:
-        return aligned_exponential_moments(scale, scale, task.length.generating, u, weights, level)[
-            1
-        ]
-    log_w = task.log_weight(x)
+        values, shares = -u / scale, weights / scale
+        return squares, aligned_moments(scale, scale, values, shares, generating, level)[1]
     fine, fine_weights = LaplaceGrid(STEP / level).nodes(np.array([u[0], u[-1]]))
-    kernel = SoftKernel.build(u, weights, log_w, law)
-    decay = decay_matrices(fine, log_w[:, None], np.ones(1))
-    return selection_first_moments(kernel, decay, fine_weights, task.length.generating)[1]
+    kernel = selection.SoftKernel.build(u, weights, log_w, law)
+    decay = selection.decay_matrices(fine, log_w[:, None], np.ones(1))
+    return squares, selection.selection_first_moments(kernel, decay, fine_weights, generating)[1]

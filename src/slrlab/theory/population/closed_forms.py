@@ -1,6 +1,6 @@
-r"""Closed forms of the population theory: what the quadrature is checked against.
+r"""Closed forms of the population theory, with which the quadrature is checked.
 
-All derived for ``y = z*_ε + Δξ`` and a predictor on M with the best ``v``; ``L̄ = E[L]``.
+All hold for ``y = z*_ε + Δξ`` and a predictor on M with the best ``v``; ``L̄ = E[L]``.
 """
 
 from __future__ import annotations

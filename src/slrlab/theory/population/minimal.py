@@ -1,8 +1,8 @@
-r"""Population theory: Bayes risk, the risk at given order parameters, and the best risk.
+r"""Population theory: the risk at given order parameters, and the least risk.
 
 With infinite data the risk of ``f(X) = σ(χ)ᵀz`` on the manifold M is
 ``E = Δ² + 1 − 2 m_v A + q_v B`` (``A``, ``B``: `slrlab.theory.moments`); at the best ``v`` it is
-``Δ² + 1 − A²/B``. This module optimises and estimates errors; it holds no quadrature of its own.
+``Δ² + 1 − A²/B``. This module optimises and estimates errors; it has no quadrature of its own.
 """
 
 from __future__ import annotations
@@ -10,21 +10,29 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from slrlab import _checks
+from slrlab._errors import ComputationError
 from slrlab._plot import BAYES, axes_of, mark_of
-from slrlab._result import Result, Status, plain
+from slrlab._result import Result, Status
 from slrlab._types import FloatArray
-from slrlab.model.activations import Activation, Elementwise, Projection, make_activation
+from slrlab.model.activations import Activation, make_activation
 from slrlab.model.order_parameters import OrderParameters
 from slrlab.model.setting import Setting
-from slrlab.model.tasks import Task, TiltedTask
+from slrlab.model.tasks import Task
 from slrlab.theory.moments import AttentionMoments, attention_moments
-from slrlab.theory.population.bayes_risk import BayesRisk, bayes_risk
+from slrlab.theory.population.bayes_risk import bayes_risk
+from slrlab.theory.population.limits import (
+    exact_limit,
+    longest_keys,
+    single_token,
+    softmax_limit,
+)
+from slrlab.theory.population.result import PopulationRisk as PopulationRisk
+from slrlab.theory.population.result import population_risk
 from slrlab.theory.population.search import best_keys
 
 if TYPE_CHECKING:
@@ -32,55 +40,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _LEVELS = (1.0, 1.35, 1.9, 2.7)
-
-
-@dataclass(frozen=True)
-class PopulationRisk(Result):
-    """Risk of one activation with infinite data.
-
-    Attributes
-    ----------
-    risk
-        Mean squared error, label noise included.
-    bayes_risk
-        The least risk of any predictor for this task.
-    m_k, m_v, R_k, R_v
-        Order parameters of the predictor (``inf``: the optimum is a limit).
-    A, B
-        ``E[σ_ε]`` and ``E Σ σ_ℓ²`` there.
-    bias
-        Bias of the activation, given or optimised.
-    error
-        Estimate of the numerical error of ``risk`` (sampled activations: a standard error).
-    """
-
-    risk: float
-    bayes_risk: float
-    m_k: float
-    m_v: float
-    A: float
-    B: float
-    error: float
-    bias: float
-    R_k: float
-    R_v: float
-    setting: Setting
-
-    _sharing_error: ClassVar[tuple[str, ...]] = ("risk", "excess")
-
-    @property
-    def excess(self) -> float:
-        """Risk above the Bayes risk."""
-        return self.risk - self.bayes_risk
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields and the excess risk as JSON-ready values."""
-        return super().to_dict() | {"excess": plain(self.excess)}
-
-    def __str__(self) -> str:
-        return (
-            f"{self.setting}: risk {self.risk:.10g} (Bayes {self.bayes_risk:.10g}), {self.status}"
-        )
+_LONG = 8.0  # overlap from which the limit of infinitely long keys may be better
 
 
 def minimal_risk(
@@ -99,7 +59,7 @@ def minimal_risk(
     activation
         An activation, its name, or an expression in ``x``.
     tolerance
-        Relative accuracy asked of the noiseless risk.
+        Relative accuracy of the noiseless risk.
     strict
         Raise `slrlab.ComputationError` instead of returning a failed status.
 
@@ -117,23 +77,35 @@ def minimal_risk(
     """
     chosen = checked(task, activation, tolerance).without_idle_bias()
     bayes = bayes_risk(task)
-    limit = _exact_limit(task, chosen, bayes)
+    limit = exact_limit(task, chosen, bayes) or softmax_limit(task, chosen, bayes)
     if limit is not None:
         return limit
     if task.length.longest == 1:
-        return _single_token(task, chosen, bayes)
+        return single_token(task, chosen, bayes)
     search = best_keys(task, chosen)
-    m_k, found = search.m_k, search.activation
-    moments, error, status = _refined(partial(_moments_at, task, found, (m_k, 0.0)), tolerance)
-    order = (m_k, moments.best_value_scale, 0.0, 0.0)
-    gap = task.noise**2 + moments.best_risk - bayes.risk
+    limit = longest_keys(task, search.activation, bayes) if search.m_k >= _LONG else None
+    if limit is not None and limit.risk <= task.noise**2 + search.edge_risk:
+        return limit  # the risk still falls at the edge of the search, towards its limit
+    try:
+        moments, error, status = refined_moments(
+            task, search.activation, search.m_k, 0.0, tolerance
+        )
+    except ComputationError:  # the best keys are too long for any grid
+        if limit is None:
+            raise
+        return limit
+    if limit is not None and limit.risk <= task.noise**2 + moments.best_risk:
+        return limit
+    order = (search.m_k, moments.best_value_scale, 0.0, 0.0)
+    excess = task.noise**2 + moments.best_risk - bayes.risk
     unfinished = search.status is Status.BOUNDARY and status is Status.SAMPLED
     if unfinished or (status is Status.CONVERGED and search.status is not Status.CONVERGED):
         beyond = search.remaining * moments.best_risk * moments.target**2 / moments.energy
-        status, error = search.status, error + max(0.0, min(gap, beyond))
+        status, error = search.status, error + max(0.0, min(excess, beyond))
     if status is Status.SAMPLED:  # a sample below the Bayes risk is off by the difference or more
-        error = max(error, -gap)
-    result = _result(task, found, bayes, order, moments, moments.best_risk, error, status)
+        error = max(error, -excess)
+    risk = moments.best_risk
+    result = population_risk(task, search.activation, bayes, order, moments, risk, error, status)
     return result.require() if strict else result
 
 
@@ -161,26 +133,22 @@ def risk_at(
     """
     chosen = checked(task, activation, tolerance)
     if chosen.bias is None:
-        raise ValueError(
-            f"bias of {chosen.name} must be a number at given order parameters, got free"
-        )
+        _checks.fail(f"bias of {chosen.name}", "a number at given order parameters", "free")
     if not isinstance(order, OrderParameters):
-        raise TypeError(f"order must be OrderParameters(m_k, m_v), got {order!r}")
-    moments, error, status = _refined(
-        partial(_moments_at, task, chosen, (order.m_k, order.R_k)),
-        tolerance,
-        risk=lambda found: found.risk(order.m_v, order.R_v),
+        _checks.fail("order", "OrderParameters(m_k, m_v)", order, TypeError)
+    m_v, R_v = order.m_v, order.R_v
+    moments, error, status = refined_moments(
+        task, chosen, order.m_k, order.R_k, tolerance, lambda moments: moments.risk(m_v, R_v)
     )
-    risk = moments.risk(order.m_v, order.R_v)
-    at = (order.m_k, order.m_v, order.R_k, order.R_v)
-    result = _result(task, chosen, bayes_risk(task), at, moments, risk, error, status)
+    risk, at = moments.risk(m_v, R_v), (order.m_k, m_v, order.R_k, R_v)
+    result = population_risk(task, chosen, bayes_risk(task), at, moments, risk, error, status)
     return result.require() if strict else result
 
 
 def best_value(task: Task, activation: Activation | str, order: OrderParameters) -> float:
     """Return the ``m_v = A/B`` that is best for the keys of ``order``."""
-    chosen = make_activation(activation)
-    return attention_moments(task, chosen, order.m_k, order.R_k).best_value_scale
+    moments = attention_moments(task, make_activation(activation), order.m_k, order.R_k)
+    return moments.best_value_scale
 
 
 @dataclass(frozen=True)
@@ -225,135 +193,57 @@ def risk_profile(
     chosen = checked(task, activation, 1e-9)
     if chosen.bias is None:
         if math.isinf(task.signal):
-            raise ValueError(
-                f"bias must be a number at an infinite signal, got free ({chosen.name})"
-            )
+            _checks.fail("bias", "a number at an infinite signal", f"free ({chosen.name})")
         chosen = chosen.with_bias(minimal_risk(task, chosen).bias)
     if isinstance(m_k, str):
-        raise TypeError(f"m_k must be a sequence of finite numbers, got {m_k!r}")
-    scales = [_checks.finite(m, "m_k") for m in np.asarray(m_k, dtype=float).tolist()]
+        _checks.fail("m_k", "a sequence of finite numbers", m_k, TypeError)
+    m_k = np.array([_checks.finite(m, "m_k") for m in np.asarray(m_k, dtype=float).tolist()])
     R_k = _checks.non_negative(R_k, "R_k")
-    found = [_refined(partial(_moments_at, task, chosen, (m, R_k)), tolerance=1e-9) for m in scales]
+    refined = (refined_moments(task, chosen, m, R_k, 1e-9) for m in m_k.tolist())
+    moments, errors, statuses = zip(*refined, strict=True)
     return RiskProfile(
-        status=Status.worst(status for _, _, status in found),
-        m_k=np.array(scales),
-        risk=np.array([task.noise**2 + moments.best_risk for moments, _, _ in found]),
-        error=np.array([error for _, error, _ in found]),
-        m_v=np.array([moments.best_value_scale for moments, _, _ in found]),
+        status=Status.worst(statuses),
+        m_k=m_k,
+        risk=np.array([task.noise**2 + row.best_risk for row in moments]),
+        error=np.array(errors),
+        m_v=np.array([row.best_value_scale for row in moments]),
         bayes_risk=bayes_risk(task).risk,
         setting=Setting(task, chosen),
     )
 
 
-def _moments_at(
-    task: Task, activation: Activation, keys: tuple[float, float], level: float
-) -> AttentionMoments:
-    return attention_moments(task, activation, *keys, resolution=level)
-
-
 def checked(task: Task, activation: Activation | str, tolerance: float) -> Activation:
-    """Validate what every public function takes and return the activation."""
+    """Check the arguments that all public functions share; return the activation."""
     if not isinstance(task, Task):
-        raise TypeError(
-            f"task must be a Task such as SpikedSLR(signal=2.0, length=3), got {task!r}"
-        )
+        accepted = "a Task such as SpikedSLR(signal=2.0, length=3)"
+        _checks.fail("task", accepted, task, TypeError)
     _checks.positive(tolerance, "tolerance")
     return make_activation(activation)
 
 
-def _exact_limit(task: Task, activation: Activation, bayes: BayesRisk) -> PopulationRisk | None:
-    """Return the exact result where an infinite signal makes the optimum a limit.
-
-    ``A`` and ``B`` are then quoted with the weights scaled so that the relevant one is 1.
-    """
-    certain = AttentionMoments(1.0, 0.0, 0.0)
-    scale = task.posterior_scale
-    if task.length.longest == 1 and not math.isinf(task.signal):
-        return None
-    if not math.isinf(task.signal) and bayes.status is Status.LIMIT and activation.is_softmax:
-        # the Bayes risk is below the smallest double, and softmax has it
-        order = (scale if scale is not None else math.inf, 1.0, 0.0, 0.0)
-        return _result(task, activation, bayes, order, certain, 0.0, 0.0, Status.LIMIT)
-    if not _separates(task, activation):
-        return None
-    fixed = activation if activation.bias is not None else activation.with_bias(0.0)
-    bias = -math.inf if activation.bias is None else activation.bias
-    order = (math.inf, 1.0, 0.0, 0.0)
-    return _result(task, fixed, bayes, order, certain, 0.0, 0.0, Status.LIMIT, bias=bias)
-
-
-def _separates(task: Task, activation: Activation) -> bool:
-    """Return whether steep enough keys have a risk of 0, or below the smallest double."""
-    if math.isinf(task.signal):
-        posterior = activation.is_softmax and task.posterior_scale == math.inf
-        return posterior or (isinstance(task, TiltedTask) and activation.unbounded_contrast)
-    if task.gaussian_shift is None:
-        return False
-    log_length, square = math.log(task.length.mean), task.gaussian_shift**2
-    if isinstance(activation, Projection):  # the argmax: (L̄ − 1) Φ(−√(ν/2)) misses
-        return log_length - square / 4.0 < -746.0
-    # a step at √ν/2: L̄ Φ(−√ν/2) misses and false alarms
-    bounded = isinstance(activation, Elementwise) and activation.bias is None
-    return bounded and activation.unbounded_contrast and log_length - square / 8.0 < -746.0
-
-
-def _single_token(task: Task, activation: Activation, bayes: BayesRisk) -> PopulationRisk:
-    """Return the result for sequences of one token: constant weights lose nothing."""
-    fixed = activation.with_bias(activation.bias or 0.0)
-    weight = float(fixed.weights(np.zeros((1, 1)))[0, 0])
-    moments = AttentionMoments(weight, 1.0 - weight, 0.0)
-    order = (0.0, moments.best_value_scale, 0.0, 0.0)
-    return _result(task, fixed, bayes, order, moments, 0.0, 0.0, Status.CONVERGED)
-
-
-def _refined(
-    compute: Callable[[float], AttentionMoments],
+def refined_moments(
+    task: Task,
+    activation: Activation,
+    m_k: float,
+    R_k: float,
     tolerance: float,
-    risk: Callable[[AttentionMoments], float] = lambda found: found.best_risk,
+    risk: Callable[[AttentionMoments], float] = lambda moments: moments.best_risk,
 ) -> tuple[AttentionMoments, float, Status]:
     """Refine until two successive grids agree; their difference is the error of the coarser."""
-    last = compute(_LEVELS[0])
+    last = attention_moments(task, activation, m_k, R_k, resolution=_LEVELS[0])
     if last.sampled_error > 0.0:
         return last, last.sampled_error, Status.SAMPLED
     error = math.inf
     for level in _LEVELS[1:]:
-        found = compute(level)
-        if not (math.isfinite(found.target) and math.isfinite(found.unexplained)):
-            return found, math.nan, Status.FAILED
-        rounding = 5e-14 * max(1.0, abs(risk(found)))
-        error = abs(risk(found) - risk(last)) + found.defect * risk(found)
-        last = found
-        if found.defect > 1e-7:  # A and 1 − A disagree: the integral in log t went wrong
-            error += found.defect
-        elif error <= tolerance * risk(found) + rounding:
-            return found, error, Status.CONVERGED
+        moments = attention_moments(task, activation, m_k, R_k, resolution=level)
+        if not (math.isfinite(moments.target) and math.isfinite(moments.unexplained)):
+            return moments, math.nan, Status.FAILED
+        value = risk(moments)
+        error = abs(value - risk(last)) + moments.defect * value
+        last = moments
+        if moments.defect > 1e-7:  # A and 1 − A disagree: the integral in log t is wrong
+            error += moments.defect
+        elif error <= tolerance * value + 5e-14 * max(1.0, abs(value)):
+            return moments, error, Status.CONVERGED
     # without geometric convergence the last difference alone is no bound
     return last, 3.0 * error, Status.INACCURATE
-
-
-def _result(
-    task: Task,
-    activation: Activation,
-    bayes: BayesRisk,
-    order: tuple[float, float, float, float],
-    moments: AttentionMoments,
-    risk: float,
-    error: float,
-    status: Status,
-    bias: float | None = None,
-) -> PopulationRisk:
-    m_k, m_v, R_k, R_v = order
-    return PopulationRisk(
-        status=status,
-        risk=task.noise**2 + risk,
-        bayes_risk=bayes.risk,
-        m_k=m_k,
-        m_v=m_v,
-        A=moments.target * moments.unit,
-        B=moments.energy * moments.unit * moments.unit,
-        error=error,
-        bias=bias if bias is not None else float(activation.bias or 0.0),
-        R_k=R_k,
-        R_v=R_v,
-        setting=Setting(task, activation),
-    )

@@ -1,23 +1,25 @@
 r"""How fast population risks fall with the signal, fitted from computed risks (Cor. 4.3).
 
-Linear attention falls like a power of ``ν``, softmax exponentially: the fits leave exponents and
-prefactors free and are compared with the predictions, never told them.
+The risk of linear attention falls like a power of ``ν``, that of softmax exponentially. Exponents
+and prefactors are free in the fits, which are then compared with the predictions.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from slrlab._result import Result, Status
+from slrlab._types import FloatArray
 from slrlab.model.lengths import LengthLaw
 from slrlab.model.tasks import SpikedSLR
 from slrlab.theory.population.bayes_risk import bayes_risk
 from slrlab.theory.population.closed_forms import best_elementwise_risk
 from slrlab.theory.population.minimal import minimal_risk
+
+_DECAY, _POWER, _PREFACTOR = "decay b of e^{−bν}", "power p of 1/ν", "prefactor C"
 
 
 @dataclass(frozen=True)
@@ -37,16 +39,10 @@ class RateFit(Result):
 
 
 def linear_rate(length: LengthLaw, *, low: float = 1e3, high: float = 1e4) -> list[RateFit]:
-    """Fit ``E = C ν^{−p}`` to linear attention on spiked-SLR; predicted ``p = 1``, ``C = L̄``.
-
-    A term ``d/ν`` takes up the next order.
-    """
+    """Fit ``E = C ν^{−p}`` to linear attention on spiked-SLR; predicted ``p = 1``, ``C = L̄``."""
     signals = np.geomspace(low, high, 7)
-    risks = np.array([minimal_risk(SpikedSLR(nu, length), "linear").risk for nu in signals])
-    design = np.stack([np.ones_like(signals), -np.log(signals), 1.0 / signals], axis=1)
-    (log_c, power, _), *_ = np.linalg.lstsq(design, np.log(risks), rcond=None)
-    names = ("power p of 1/ν", "prefactor C")
-    return _fits("linear", length, names, (float(power), math.exp(log_c)), (1.0, length.mean))
+    risks = [minimal_risk(SpikedSLR(nu, length), "linear").risk for nu in signals]
+    return _fits("linear", length, signals, risks, {_POWER: 1.0, _PREFACTOR: length.mean})
 
 
 def softmax_rate(length: int, *, low: float = 100.0, high: float = 400.0) -> list[RateFit]:
@@ -54,10 +50,11 @@ def softmax_rate(length: int, *, low: float = 100.0, high: float = 400.0) -> lis
 
     Predicted ``b = 1/4``, ``p = 1/2``, ``C = (L−1)√π/2``.
     """
+    signals, law = np.linspace(low, high, 13), LengthLaw.of(length)
+    risks = [bayes_risk(SpikedSLR(nu, law)).risk for nu in signals]
     prefactor = (length - 1) * math.sqrt(math.pi) / 2.0
-    return _exponential_rate(
-        "softmax", lambda task: bayes_risk(task).risk, length, (low, high), (0.25, 0.5, prefactor)
-    )
+    predicted = {_DECAY: 0.25, _POWER: 0.5, _PREFACTOR: prefactor}
+    return _fits("softmax", law, signals, risks, predicted)
 
 
 def elementwise_rate(length: int, *, low: float = 200.0, high: float = 800.0) -> list[RateFit]:
@@ -67,45 +64,35 @@ def elementwise_rate(length: int, *, low: float = 200.0, high: float = 800.0) ->
     `slrlab.theory.population.closed_forms.best_elementwise_risk` at large
     ``ν``: without a sum over the other tokens the exponent is half that of softmax.
     """
+    signals, law = np.linspace(low, high, 13), LengthLaw.of(length)
+    risks = [best_elementwise_risk(SpikedSLR(nu, law)) for nu in signals]
     prefactor = math.sqrt((length - 1) * math.pi / 2.0)
-    return _exponential_rate(
-        "best elementwise", best_elementwise_risk, length, (low, high), (0.125, 0.5, prefactor)
-    )
-
-
-def _exponential_rate(
-    name: str,
-    risk: Callable[[SpikedSLR], float],
-    length: int,
-    signals: tuple[float, float],
-    predicted: tuple[float, float, float],
-) -> list[RateFit]:
-    """Fit decay, power and prefactor; a term ``d/ν`` takes up the next order."""
-    law = LengthLaw.of(length)
-    nus = np.linspace(*signals, 13)
-    logs = np.log([risk(SpikedSLR(nu, law)) for nu in nus])
-    design = np.stack([np.ones_like(nus), -np.log(nus), -nus, 1.0 / nus], axis=1)
-    (log_c, power, decay, _), *_ = np.linalg.lstsq(design, logs, rcond=None)
-    names = ("decay b of e^{−bν}", "power p of 1/ν", "prefactor C")
-    fitted = (float(decay), float(power), math.exp(log_c))
-    return _fits(name, law, names, fitted, predicted)
+    predicted = {_DECAY: 0.125, _POWER: 0.5, _PREFACTOR: prefactor}
+    return _fits("best elementwise", law, signals, risks, predicted)
 
 
 def _fits(
     activation: str,
     length: LengthLaw,
-    quantities: Sequence[str],
-    fitted: Sequence[float],
-    predicted: Sequence[float],
+    signals: FloatArray,
+    risks: list[float],
+    predicted: dict[str, float],
 ) -> list[RateFit]:
+    """Fit ``log E = log C − p log ν − bν + d/ν``; ``b = 0`` unless predicted; ``d`` is dropped."""
+    columns = [np.ones_like(signals), -np.log(signals), -signals, 1.0 / signals]
+    if _DECAY not in predicted:
+        del columns[2]
+    solution = np.linalg.lstsq(np.stack(columns, axis=1), np.log(risks), rcond=None)[0]
+    log_c, power, *decay, _ = solution.tolist()
+    fitted = (*decay, power, math.exp(log_c))
     return [
         RateFit(
             status=Status.CONVERGED,
             activation=activation,
             length=length,
             quantity=quantity,
-            fitted=found,
-            predicted=expected,
+            fitted=value,
+            predicted=predicted[quantity],
         )
-        for quantity, found, expected in zip(quantities, fitted, predicted, strict=True)
+        for quantity, value in zip(predicted, fitted, strict=True)
     ]

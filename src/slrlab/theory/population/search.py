@@ -1,7 +1,7 @@
-"""The search for the best keys of an activation: one overlap ``m_k`` and, if free, a bias.
+"""Search for the best keys of an activation: the overlap ``m_k`` and, if free, the bias.
 
-A ladder of overlaps on coarse grids finds the valley, Newton's method its bottom. What is
-minimised is ``log((B−A²)/A²)``, the log odds of the risk, sharp both near 0 and near 1.
+A scan of a ladder of overlaps on coarse grids gives the starts, Newton's method the minimum. The
+objective is ``log((B−A²)/A²)``, the log odds of the risk, accurate both near 0 and near 1.
 """
 
 from __future__ import annotations
@@ -12,10 +12,13 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
+from scipy import special
 
+from slrlab._errors import ComputationError
 from slrlab._result import Status
 from slrlab._types import FloatArray
 from slrlab.model.activations import LINEAR, Activation, Elementwise, Projection
+from slrlab.model.families import LengthScaled, TopK
 from slrlab.model.tasks import SelectionTask, Task
 from slrlab.numerics.minimise import Minimum, newton_minimum
 from slrlab.theory.moments import attention_moments
@@ -24,10 +27,12 @@ from slrlab.theory.moments.selected import selected_score_mean
 _SCAN, _DESCENT, _POLISH = 0.5, 0.7, 1.05  # resolutions
 _SAMPLED = 0.06  # resolution of a search by sampling: an error in m_k is an error squared in risk
 _BIASES = (0.0, -1.0, -2.5, -5.0, 1.0)
-_HALFWAY = "halfway"  # a bias that puts the bend midway between relevant and other tokens
+_HALFWAY = "halfway"  # the bias that puts the bend midway between relevant and other tokens
 _LARGEST_SCALE, _LARGEST_BIAS = 64.0, 60.0
-_STEEPEST = 1e6  # keys beyond which only ties within 1/m_k still change anything
-_FLAT = 16.0  # overlap beyond which valleys are so flat that small differences are rounding
+_STEEPEST = 1e6  # overlap beyond which only ties within 1/m_k still change
+_FLAT = 16.0  # overlap beyond which minima are so flat that small differences are rounding
+_ROUNDING = 1e-12  # of the log odds: a smaller gain is none
+_BROKEN = 1e-3  # defect of the moments from which they are no guide
 _RUNGS = 24  # of the ladder at small overlaps
 
 Objective: TypeAlias = Callable[[float, float | None, float], float]
@@ -39,52 +44,73 @@ class KeySearch:
     """The best overlap, the activation at its best bias, and how the search ended.
 
     ``remaining`` estimates how far the log odds of the risk would still fall beyond the edge of
-    the search (0 for an optimum inside, infinite if unknown).
+    the search (0 for an optimum inside, infinite if unknown). ``edge_risk`` is the noiseless risk
+    at that edge on a coarse grid (nan for an optimum inside).
     """
 
     m_k: float
     activation: Activation
     status: Status
     remaining: float = 0.0
+    edge_risk: float = math.nan
 
 
 def best_keys(task: Task, activation: Activation) -> KeySearch:
     """Return the keys of least risk for a task with a finite or hard-selection signal."""
-    sampled = isinstance(activation, Projection)
+    sampled = _is_sampled(task, activation)
 
     def objective(m_k: float, bias: float | None, level: float) -> float:
         shaped = _shaped(activation, bias)
         level = _SAMPLED if sampled else level
         try:
-            found = attention_moments(task, shaped, m_k, resolution=level, check=False)
-        except ValueError:  # more tokens get weight than can be sampled
+            moments = attention_moments(task, shaped, m_k, resolution=level, check=False)
+        except (ValueError, ComputationError):  # too many tokens or too fine a grid
             return math.inf
-        if not (found.unexplained >= 0.0 and found.target != 0.0):
+        valid = math.isfinite(moments.target) and moments.target != 0.0
+        if not (valid and moments.unexplained >= 0.0 and moments.defect < _BROKEN):
             return math.inf
-        if found.unexplained == 0.0:
+        if moments.unexplained == 0.0:
             return -math.inf
-        return math.log(found.unexplained) - 2.0 * math.log(abs(found.target))
+        return math.log(moments.unexplained) - 2.0 * math.log(abs(moments.target))
 
     exact = _exact_keys(task, activation)
     if exact is not None:
         return KeySearch(exact, activation, Status.CONVERGED)
-    starts, lossless = _valleys(task, activation, objective)
+    starts, lossless = _scan(task, activation, objective)
+    m_k, bias = starts[0]
     if lossless:
-        return KeySearch(starts[0][0], _shaped(activation, starts[0][1]), Status.CONVERGED)
+        return KeySearch(m_k, _shaped(activation, bias), Status.CONVERGED)
     largest, widest = _largest(task), _widest(task)
-    if starts[0][0] >= largest and _still_falls(objective, starts[0]):
+
+    def at_edge(m_k: float, bias: float | None) -> bool:
+        """Return whether the risk still falls at the end of the ladder."""
+        if m_k < largest:
+            return False
+        before, here = (objective(scale * m_k, bias, _DESCENT) for scale in (0.8, 1.0))
+        return before > here + _ROUNDING
+
+    if at_edge(m_k, bias):
         return _edge(activation, starts[0], objective)
     descents = [_descend(task, objective, start, _DESCENT, 1e-3) for start in starts]
-    m_k, bias, found = min(descents, key=lambda triple: triple[2].value)
-    # a sampled risk has kinks, and steep keys make a flat valley: nothing to polish
+    m_k, bias, minimum = min(descents, key=lambda triple: triple[2].value)
+    # a sampled risk has kinks, and steep keys have a flat minimum: neither can be polished
     if not sampled and m_k < _FLAT:
-        m_k, bias, found = _descend(task, objective, (m_k, bias), _POLISH, 1e-7)
+        costly = isinstance(_base(activation), Projection) and isinstance(task, SelectionTask)
+        fine = (_DESCENT, 1e-5) if costly else (_POLISH, 1e-7)
+        m_k, bias, minimum = _descend(task, objective, (m_k, bias), *fine)
     shaped = _shaped(activation, bias)
     if sampled and math.isinf(objective(m_k / 1.5 or 0.125, bias, _SCAN)):
         return KeySearch(m_k, shaped, Status.BOUNDARY, remaining=math.inf)
-    if m_k >= largest or abs(bias or 0.0) >= 0.95 * widest:
+    if at_edge(m_k, bias) or abs(bias or 0.0) >= 0.95 * widest:
         return KeySearch(m_k, shaped, Status.BOUNDARY)
-    return KeySearch(m_k, shaped, Status.CONVERGED if found.settled else Status.INACCURATE)
+    return KeySearch(m_k, shaped, Status.CONVERGED if minimum.settled else Status.INACCURATE)
+
+
+def _is_sampled(task: Task, activation: Activation) -> bool:
+    """Return whether the moments of a typical point are sampled."""
+    if not isinstance(activation, Projection | TopK):
+        return False
+    return attention_moments(task, activation, 1.0, resolution=_SAMPLED).sampled_error > 0.0
 
 
 def _shaped(activation: Activation, bias: float | None) -> Activation:
@@ -115,12 +141,15 @@ def _largest(task: Task) -> float:
 
 
 def _widest(task: Task) -> float:
-    """Return the end of the biases: a bend may sit midway between tokens that are far apart."""
+    """Return the largest bias: a bend may be midway between tokens that are far apart."""
     return max(_LARGEST_BIAS, _largest(task) * (task.gaussian_shift or 0.0))
 
 
-def _ladder(task: Task) -> list[float]:
-    """Return the overlaps to look at, in the order of their cost."""
+def _ladder(task: Task, width: float) -> list[float]:
+    """Return the overlaps of the scan, in the order of their cost.
+
+    ``width`` is that of the map: a narrow one may need scores as small.
+    """
     shift, largest = task.gaussian_shift or 0.0, _largest(task)
     powers = 0.125 * 2.0 ** np.arange(1.0 + min(10.0, math.ceil(math.log2(8.0 * largest))))
     rungs = [*(min(float(rung), largest) for rung in powers)]
@@ -128,34 +157,53 @@ def _ladder(task: Task) -> list[float]:
         count = math.ceil(math.log(largest / rungs[-1], 4.0))
         rungs += np.geomspace(rungs[-1], largest, count + 1)[1:].tolist()
     low: list[float] = []
-    if 16.0 < shift < math.inf:  # a score of order 1 at the relevant token
-        count = min(_RUNGS, math.ceil(math.log2(shift / 8.0)))
-        low = np.geomspace(1.0 / shift, 0.125, count + 1)[:-1].tolist()
+    # a score of order 1, or as small as the map is narrow, at the relevant token
+    least = min(0.125 * width, 1.0 / shift if 16.0 < shift < math.inf else 0.125)
+    if least < 0.125:
+        count = min(_RUNGS, math.ceil(math.log2(0.125 / least)))
+        low = np.geomspace(least, 0.125, count + 1)[:-1].tolist()
     return [-2.0, -0.5, 0.0, *low, *rungs]
 
 
-def _valleys(task: Task, activation: Activation, objective: Objective) -> tuple[list[Start], bool]:
-    """Return the points worth a descent, best first; or one point without any loss."""
+def _scan(task: Task, activation: Activation, objective: Objective) -> tuple[list[Start], bool]:
+    """Return the starts of descents, best first; or one point without any loss, and True."""
     free, shift = activation.bias is None, task.gaussian_shift
     biases: list[float | str | None] = [*_BIASES] if free else [None]
     if free and shift is not None and shift > 0.0:
         biases.append(_HALFWAY)
     seen: list[tuple[float, float, float | None]] = []
+    ladder = _ladder(task, activation.width)
+    if _prefers_large(task, activation):
+        ladder = [m_k for m_k in ladder if m_k >= 0.0]
     for kind in biases:
         lowest, risen = math.inf, 0
-        for m_k in _ladder(task):
+        for m_k in ladder:
             bias = -0.5 * m_k * (shift or 0.0) if isinstance(kind, str) else kind
             value = objective(m_k, bias, _SCAN)
             seen.append((value, m_k, bias))
             if value == -math.inf:
                 return [(m_k, bias)], True
-            # costs grow with m_k: stop once the risk has turned upwards for good
+            # the cost grows with m_k: stop when the risk has risen three times
             risen = risen + 1 if value > lowest and m_k > 0.5 else 0
             lowest = min(lowest, value)
             if risen == 3:
                 break
     seen.sort(key=lambda row: row[0])
     return [(m_k, bias) for _, m_k, bias in seen[: 3 if free else 1]], False
+
+
+def _prefers_large(task: Task, activation: Activation) -> bool:
+    """Return whether larger scores are likelier to be relevant and get larger weights.
+
+    Where tokens are exchangeable and their law is symmetric, reversing the keys then leaves ``B``
+    and lowers ``A``, by the rearrangement inequality.
+    """
+    towards = isinstance(task, SelectionTask) and task.posterior_scale is not None
+    return towards and isinstance(_base(activation), Projection | TopK)
+
+
+def _base(activation: Activation) -> Activation:
+    return activation.base if isinstance(activation, LengthScaled) else activation
 
 
 def _descend(
@@ -175,35 +223,31 @@ def _descend(
         return scale, float(point[1]) - 0.5 * scale * shift if free else None
 
     def function(point: FloatArray) -> float:
-        found = evaluated(point) if abs(point[0]) < 20.0 else (math.inf, None)
-        if abs(found[0]) > 1.2 * largest or abs(found[1] or 0.0) > widest:
+        m_k, bias = evaluated(point) if abs(point[0]) < 20.0 else (math.inf, None)
+        if abs(m_k) > 1.2 * largest or abs(bias or 0.0) > widest:
             return math.inf
-        return objective(*found, level)
+        return objective(m_k, bias, level)
 
     middle = [] if bias is None else [bias + 0.5 * m_k * shift]
-    found = newton_minimum(
+    minimum = newton_minimum(
         function,
         np.array([math.asinh(m_k / unit), *middle]),
         difference=1e-3 if m_k < _FLAT else 2e-2,
         tolerance=tolerance,
     )
-    return *evaluated(found.point), found
-
-
-def _still_falls(objective: Objective, start: Start) -> bool:
-    m_k, bias = start
-    return objective(0.8 * m_k, bias, _DESCENT) > objective(m_k, bias, _DESCENT)
+    return *evaluated(minimum.point), minimum
 
 
 def _edge(activation: Activation, start: Start, objective: Objective) -> KeySearch:
     """Return the end of the ladder, with the gain beyond it extrapolated.
 
-    If the gains of successive doublings shrink by a steady factor, the rest is a geometric sum.
-    If they do not, nothing is known of what lies beyond.
+    If the gains of successive doublings shrink by a constant factor, the rest is a geometric sum;
+    else it is unknown.
     """
     m_k, bias = start
     values = [objective(m_k / factor, bias, _DESCENT) for factor in (4.0, 2.0, 1.0)]
     before, gain = values[0] - values[1], values[1] - values[2]
     shrink = gain / before if before > 0.0 else math.inf
     remaining = gain * shrink / (1.0 - shrink) if 0.0 <= shrink < 0.75 else math.inf
-    return KeySearch(m_k, _shaped(activation, bias), Status.BOUNDARY, remaining=remaining)
+    risk = float(special.expit(values[2]))
+    return KeySearch(m_k, _shaped(activation, bias), Status.BOUNDARY, remaining, risk)

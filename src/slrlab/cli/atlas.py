@@ -1,0 +1,83 @@
+"""The command `atlas`: all activations, ranked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from slrlab._result import plain
+from slrlab.cli.app import command
+from slrlab.cli.console import Output, print_lines, print_table, progress
+from slrlab.cli.options import OUT, RESULTS, flag, option
+
+_ADD = "Rank this expression in x, such as 'normalised: exp(x) + x**2', among the rest; repeatable."
+_POPULATION = "Only the risks with infinite data on the panel: skip all that is listed above."
+
+
+@command()
+def atlas(
+    *,
+    add: Annotated[list[str] | None, option(_ADD, str, "EXPR")] = None,
+    population: Annotated[bool, flag("--population", _POPULATION)] = False,
+    out: Annotated[Path, OUT] = RESULTS,
+    output: Output,
+) -> None:
+    """Rank every published activation by its risk with infinite data on a panel of settings.
+
+    Writes the table of all risks, the ranking (CSV, Markdown, HTML), pictures, and a page for each
+    activation. For a few settings it adds the parts of the excess, what the weights do, how vectors
+    fare at another length, and for a small one test risks after training on finite data,
+    stability, mismatched minima and training times.
+
+    Example: slrlab atlas --add "normalised: exp(x) + x**2" --out results
+    """
+    from slrlab.experiments import atlas as experiment
+    from slrlab.experiments.atlas_training import atlas_training, training_texts
+    from slrlab.experiments.atlas_transfer import atlas_transfer
+    from slrlab.experiments.atlas_weights import atlas_weights
+    from slrlab.experiments.properties import lacks, properties
+    from slrlab.figures.atlas import write_atlas
+    from slrlab.model.activations import ACTIVATIONS, make_activation
+    from slrlab.model.tasks import SpikedSLR
+
+    added = list(add or [])
+    for text in added:  # refused before any work
+        try:
+            make_activation(text)
+        except ValueError as error:
+            raise ValueError(str(error).replace("activation", "add", 1)) from None
+    out.mkdir(parents=True, exist_ok=True)  # an impossible folder is refused before any work
+    kinds, training, more = [*ACTIVATIONS, *added], None, {}
+    with progress("atlas") as report:
+        frame = experiment.atlas(kinds, report=report)
+        if not population:
+            more["parts of the excess"] = properties(
+                [SpikedSLR(9.0, 10), SpikedSLR(9.0, experiment.RANDOM)],
+                kinds,
+                samples=16384,
+                workers=None,
+                report=report,
+            )
+            more["weights"] = atlas_weights(kinds, report=report)
+            more["length transfer"] = atlas_transfer(kinds, report=report)
+            training = atlas_training(kinds, report=report)
+    table = experiment.ranking(frame)
+    paths = write_atlas(frame, out, more, training)
+    if not output.as_json:
+        rows = [line[:-1] for line in experiment.texts(table)]  # sources are too long for a screen
+        title = "Activations by their mean loss over the panel"
+        print_table(title, experiment.COLUMNS[:-1], rows)
+        if training is not None:
+            columns, cells = training_texts(training)
+            lines = [[name, *cells[name][:-1]] for name in table["activation"]]
+            where = experiment.setting_labels(training).iloc[0]
+            print_table(f"After training, {where}", ["activation", *columns[:-1]], lines)
+        own = table[table["activation"].isin(added)]
+        print_lines(
+            [
+                f"{row['activation']}: {experiment.verdict(row)} {lacks(row['activation'])}"
+                for _, row in own.iterrows()
+            ]
+        )
+    records = {} if training is None else {"training": plain(training.to_dict("records"))}
+    output.files(paths, ranking=table.to_dict("records"), **records)

@@ -1,0 +1,148 @@
+"""The command `transfer`: vectors fitted at one length and used at another."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from slrlab.cli.app import command
+from slrlab.cli.compare import check_target, show
+from slrlab.cli.console import Output, print_json, print_table, progress
+from slrlab.cli.options import (
+    CSV,
+    NOISE,
+    NOT_NEGATIVE,
+    POSITIVE,
+    SEED,
+    SIGNAL,
+    TASK,
+    flag,
+    number,
+    option,
+    whole,
+)
+from slrlab.experiments.transfer import RULES, length_transfer
+from slrlab.model.activations import Activation
+from slrlab.model.tasks import make_task
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_ALPHA = "Samples per dimension, N/D > 0, of the training; inf: infinite data."
+_RIDGE = option("Ridge of the training; default: that of least test risk.", NOT_NEGATIVE, "r")
+_RULE = (
+    "Factor of the scores: constant (1), sqrt-log (√(log use/log fit)), log (log use/log fit, as "
+    "in SSMax) or best (least risk at the length of use); repeatable."
+)
+_ATLAS = "All activations of the atlas on spiked-SLR with infinite data, by all rules."
+
+
+def _lengths(text: Any) -> list[int]:
+    return [whole(2)(part) for part in str(text).split(",")]
+
+
+@command(length_transfer, make_task)
+def transfer(
+    *,
+    task: Annotated[str, TASK] = "spiked",
+    signal: Annotated[float, SIGNAL] = 9.0,
+    noise: Annotated[float, NOISE],
+    activation: Activation,
+    fit: Annotated[Any, option("Lengths of the fit.", _lengths, "L,L,…")] = "10",
+    use: Annotated[Any, option("Lengths of use.", _lengths, "L,L,…")] = "2,10,100,1000",
+    rule: Annotated[list[str], option(_RULE, None, "NAME")] = [RULES[0]],  # noqa: B006
+    alpha: Annotated[float, option(_ALPHA, number("a number > 0 or inf"), "α")],
+    ridge_k: Annotated[float | None, _RIDGE],
+    ridge_v: Annotated[float | None, _RIDGE],
+    refit: Annotated[bool, flag("--refit/--no-refit", "Also fit at the lengths of use.")],
+    tolerance: Annotated[
+        float, option("Standard error of the risk after training to reach.", POSITIVE, "t")
+    ],
+    seed: Annotated[int, SEED],
+    atlas: Annotated[bool, flag("--atlas", _ATLAS)] = False,
+    csv: Annotated[Path | None, CSV] = None,
+    plot: Annotated[
+        Path | None, option("Draw the losses: .png, .pdf or .svg.", Path, "FILE")
+    ] = None,
+    output: Output,
+) -> bool:
+    """Risk of keys and values fitted at one length and used at another.
+
+    The loss is the part of the attainable gain that is missed: 0 is the Bayes risk, 1 the
+    prediction 0. "refitted" is the risk of vectors fitted at the length of use.
+
+    Example: slrlab transfer --activation ssmax --fit 2,10,100 --use 2,10,100,1000
+
+    Example: slrlab transfer --alpha 8 --rule constant --rule log --rule best --no-refit
+
+    Example: slrlab transfer --atlas --use 2,100,1000 --csv transfer.csv
+    """
+    check_target(csv, "csv", (".csv",))
+    check_target(plot, "plot", (".png", ".pdf", ".svg"))
+    if atlas:
+        return _atlas(task, signal, noise, alpha, (fit, use), csv, plot, output)
+    with progress() as report:
+        result = length_transfer(
+            make_task(task, signal=signal, length=2, noise=noise),
+            activation,
+            fit=fit,
+            use=use,
+            rule=rule,
+            alpha=alpha,
+            ridge_k=ridge_k,
+            ridge_v=ridge_v,
+            refit=refit,
+            tolerance=tolerance,
+            seed=seed,
+            report=report,
+        )
+    return show(result, output, csv, plot)
+
+
+def _atlas(
+    task: str,
+    signal: float,
+    noise: float,
+    alpha: float,
+    lengths: tuple[list[int], list[int]],
+    csv: Path | None,
+    plot: Path | None,
+    output: Output,
+) -> bool:
+    """Print the transfer of all activations from one length, a row for each."""
+    from slrlab._result import plain
+    from slrlab.experiments.atlas_transfer import atlas_transfer
+
+    fit, use = lengths
+    for name, given, accepted, fine in (
+        ("task", task, "spiked", task == "spiked"),
+        ("noise", noise, "0", noise == 0.0),
+        ("alpha", alpha, "inf", math.isinf(alpha)),
+        ("fit", ",".join(map(str, fit)), "one length", len(fit) == 1),
+        ("plot", plot, "left out", plot is None),
+    ):
+        if not fine:
+            raise ValueError(f"{name} must be {accepted} with --atlas, got {given}")
+    with progress("transfer of the atlas") as report:
+        frame = atlas_transfer(signal=signal, fit=fit[0], use=use, report=report)
+    if csv is not None:
+        frame.to_csv(csv, index=False)
+    if output.as_json:
+        print_json({"rows": plain(frame.to_dict("records"))})
+    else:
+        print_table(f"Loss at signal {signal:g}, fitted at length {fit[0]}", *_summary(frame))
+    return True
+
+
+def _summary(frame: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
+    """Return columns and rows: losses at each length without a factor, and with the best one."""
+    shown = frame[frame["rule"].isin(["constant", "best"])]
+    grid = shown.pivot(index="activation", columns=["use", "rule"], values="loss")
+    grid = grid.sort_index(axis=1).loc[list(frame["activation"].unique())]
+    rows = [
+        [str(name), *(f"{loss:.3g}" for loss in line)]
+        for name, line in zip(grid.index, grid.to_numpy(), strict=True)
+    ]
+    names = [", ".join(map(str, column)) for column in grid.columns]
+    return ["activation", *names], rows

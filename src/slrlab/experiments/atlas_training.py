@@ -1,0 +1,262 @@
+r"""The atlas beyond infinite data: what training reaches, where it gets stuck, how long it takes.
+
+One small setting stands for all: spiked-SLR, signal 5, length 3. The theory of training is cheap at
+small lengths, and there the activations differ by more than its error. Samples per dimension are 2,
+8 and 32: with one sample per dimension some activations learn next to nothing, and for others the
+search for the best ridges diverges or has large errors.
+
+The risk of the population landscape gives the rest: whether there is a mismatched minimum, and how
+long gradient flow takes from small random starts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from statistics import median
+from typing import Any
+
+import pandas as pd
+
+from slrlab import _checks
+from slrlab._errors import ComputationError
+from slrlab._result import Estimate
+from slrlab._types import Report
+from slrlab.experiments.activations import Compared, Kind, portable
+from slrlab.experiments.learning_curve import TOLERANCE, trained_curve
+from slrlab.experiments.parallel import parallel_map
+from slrlab.model.activations import ACTIVATIONS, Projection, make_activation
+from slrlab.model.setting import Setting
+from slrlab.model.tasks import SpikedSLR, Task
+from slrlab.theory.bayes_optimal import BayesOptimal, bayes_optimal
+from slrlab.theory.erm import ErmTheory
+from slrlab.theory.landscape import gradient_flow, minimum_from
+from slrlab.theory.landscape.risk import make_landscape
+from slrlab.theory.population.bayes_risk import bayes_risk
+from slrlab.theory.population.minimal import PopulationRisk, minimal_risk
+
+TASK = SpikedSLR(5.0, 3)
+ALPHAS = (2.0, 8.0, 32.0)
+STARTS = 5
+"""Flows of each activation: from the random starts of `slrlab.gradient_flow`, seeds 0, 1, …."""
+FRACTION = 0.9
+"""Part of the way from the risk of the start to the least risk that ends the training time."""
+TIME = 1e4
+"""Time at which a flow ends."""
+
+NOTHING_LEARNED = "the search for the best ridges ended at the prediction 0"
+"""Reason of a row whose risk is trivial: other ridges may give less."""
+
+_ROUNDING = 1e-6
+_SAMPLES = 1 << 12  # sequences behind the risk of a projection, which is sampled
+_SLOW = 1e-4  # gradient below which a flow ends: it has covered the fraction long before
+_TEXTS = ("activation", "family", "task", "length", "status", "mismatched", "reason")
+_WARNINGS = ("replicon", "trace_gap", "bistable_fraction", "stable")
+COLUMNS = (
+    *("activation", "family", "task", "signal", "length", "noise", "alpha"),
+    *("risk", "error", "risk_low", "risk_high", "bayes_risk", "excess", "amp_risk"),
+    *("ridge_k", "ridge_v", "m_k", "m_v", "bias", *_WARNINGS, "status"),
+    *("mismatched", "mismatched_risk", "training_time", "slowest_time", "reached", "reason"),
+)
+_SHOWN = ("replicon", "mismatched minimum", "training time", "starts", "reason")
+
+Part = tuple[str, Kind, Task, tuple[float, ...], float]
+Row = dict[str, Any]
+
+
+def atlas_training(
+    activations: Sequence[Kind] | None = None,
+    *,
+    task: Task = TASK,
+    alphas: Sequence[float] = ALPHAS,
+    tolerance: float = TOLERANCE,
+    workers: int | None = None,
+    report: Report | None = None,
+) -> pd.DataFrame:
+    """Return one row for each activation and ``alpha``, and one for infinite data (``inf``).
+
+    A row of a finite ``alpha`` is trained attention at its best ridges (`slrlab.optimal_ridge`):
+    test risk with its error, the Bayes-optimal risk from as many samples, ridges, replicon, trace
+    gap and status. The row of infinite data has the least risk and, of the risk as a function of
+    ``(k, v)``:
+
+    - ``mismatched``: ``exists``, ``at infinity`` or ``none``, and ``mismatched_risk``, the risk of
+      the mismatched minimum or its limit;
+    - ``training_time``: the time that gradient flow needs until the risk has covered 90 % of the
+      way from the start to the least risk; the median over five random starts of size 0.1, and
+      ``slowest_time``, the largest; ``inf`` for a flow that does not get there by time 10,000;
+    - ``reached``: the number of starts whose flow gets there.
+
+    Where a theory refuses an activation, its numbers are nan and ``reason`` says why. ``reason``
+    also marks a risk that is trivial: the search over ridges is local, and where nothing is learned
+    it finds no slope to follow.
+
+    Parameters
+    ----------
+    task, alphas
+        The setting, and samples per dimension ``> 0``.
+    tolerance
+        Largest standard error of the test risk; its error also counts what the search may miss.
+    activations, workers, report
+        As for `slrlab.experiments.atlas.atlas`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If an argument is wrong, before any work.
+    """
+    if not isinstance(task, Task):
+        _checks.fail("task", "a Task such as SpikedSLR(signal=2.0, length=3)", task, TypeError)
+    given = tuple(sorted({_checks.positive(alpha, "alphas") for alpha in alphas}))
+    tolerance = _checks.positive(tolerance, "tolerance")
+    kinds = list(ACTIVATIONS) if activations is None else list(activations)
+    by_name = {make_activation(kind).name: portable(kind, workers) for kind in kinds}
+    # costly ones first
+    names = sorted(
+        by_name, key=lambda name: not isinstance(make_activation(by_name[name]), Projection)
+    )
+    parts: list[Part] = [("best predictor", "", task, (alpha,), tolerance) for alpha in given]
+    for name in names:
+        parts += [(part, by_name[name], task, given, tolerance) for part in ("training", "risk")]
+    done = iter(
+        parallel_map(_compute, parts, label="atlas: training", report=report, workers=workers)
+    )
+    best = {alpha: next(done) for alpha in given}
+    rows = {
+        name: [*_finite_rows(by_name[name], task, given, next(done), best), next(done)]
+        for name in names
+    }
+    empty = dict.fromkeys(_TEXTS, "")
+    table = [empty | row for name in by_name for row in rows[name]]
+    frame = pd.DataFrame(table, columns=[*COLUMNS])
+    numbers = frame.columns.difference([*_TEXTS, "stable"])
+    return frame.astype(dict.fromkeys(numbers, float))
+
+
+def _compute(part: Part) -> Any:
+    """Compute one part; the text of its refusal if there is no such theory."""
+    name, kind, task, alphas, tolerance = part
+    if name == "best predictor":
+        return _refusable(lambda: bayes_optimal(task, alpha=alphas[0]))
+    if name == "training":
+        return _refusable(lambda: trained_curve(task, kind, alphas, tolerance))
+    return _infinite_row(kind, task)
+
+
+def _refusable(function: Callable[[], Any]) -> Any:
+    """Return what a function returns, or the text with which it refuses its arguments."""
+    try:
+        return function()
+    except (ComputationError, TypeError, ValueError) as refusal:
+        return str(refusal)
+
+
+def _finite_rows(
+    kind: Kind,
+    task: Task,
+    alphas: Sequence[float],
+    curve: list[ErmTheory] | str,
+    best: dict[float, BayesOptimal | str],
+) -> list[Row]:
+    """Return the rows of trained attention, or rows without numbers."""
+    known = _known(kind)
+    if isinstance(curve, str):
+        setting = Setting(task).to_dict() | known
+        return [setting | {"alpha": alpha, "reason": curve} for alpha in alphas]
+    rows = []
+    for theory in sorted(curve, key=lambda one: one.setting.alpha):
+        bayes = best[theory.setting.alpha]
+        row = Compared(theory, None if isinstance(bayes, str) else bayes).to_dict()
+        row |= known | {key: getattr(theory, key) for key in _WARNINGS}
+        # a search that starts where nothing is learned sees no slope: it cannot leave
+        nothing = abs(theory.test_risk - task.trivial_risk) <= theory.test_risk_error + _ROUNDING
+        rows.append(row | {"reason": NOTHING_LEARNED if nothing else ""})
+    return rows
+
+
+def _infinite_row(kind: Kind, task: Task) -> Row:
+    """Return the row of infinite data: least risk, mismatched minimum and training time."""
+    least = minimal_risk(task, kind)
+    row = Compared(least, bayes_risk(task)).to_dict() | _known(kind)
+    found = _refusable(lambda: _mismatched(kind, task) | _training_times(kind, task, least))
+    return row | ({"reason": found} if isinstance(found, str) else found)
+
+
+def _known(kind: Kind) -> Row:
+    activation = make_activation(kind)
+    return {"activation": activation.name, "family": activation.family}
+
+
+def _mismatched(kind: Kind, task: Task) -> Row:
+    options: Row = {"curvatures": False, "resolution": 0.8, "samples": _SAMPLES}
+    minimum = minimum_from(task, kind, "mismatched", **options)
+    if minimum is None:
+        return {"mismatched": "none", "mismatched_risk": math.nan}
+    where = "at infinity" if minimum.at_infinity else "exists"
+    return {"mismatched": where, "mismatched_risk": minimum.risk}
+
+
+def _training_times(kind: Kind, task: Task, least: PopulationRisk) -> Row:
+    activation = make_activation(kind).without_idle_bias()
+    landscape = make_landscape(task, activation, samples=_SAMPLES)
+    options: Row = {"time": TIME, "tolerance": _SLOW, "landscape": landscape}
+    flows = [gradient_flow(task, kind, seed=seed, **options) for seed in range(STARTS)]
+    times = [flow.time_to(FRACTION, least.risk) for flow in flows]
+    times = [math.inf if math.isnan(time) else time for time in times]
+    reached = sum(map(math.isfinite, times))
+    return {"training_time": median(times), "slowest_time": max(times), "reached": reached}
+
+
+def rank_agreement(frame: pd.DataFrame) -> dict[float, float]:
+    """Return, for each finite ``alpha``, how far the order of the risks is that of infinite data.
+
+    Spearman's correlation over the activations with a number and no ``reason`` against it: 1 for
+    the same order.
+    """
+    infinite = frame["alpha"].map(math.isinf)
+    frame = frame[infinite | (frame["reason"] == "")]
+    risks = frame.pivot(index="activation", columns="alpha", values="risk")
+    alphas = [float(alpha) for alpha in risks.columns]
+    return {
+        alpha: float(risks[alpha].corr(risks[math.inf], method="spearman"))
+        for alpha in alphas
+        if math.isfinite(alpha)
+    }
+
+
+def training_texts(frame: pd.DataFrame) -> tuple[list[str], dict[str, list[str]]]:
+    """Return columns for people, and the cells of each activation."""
+    cells: dict[str, list[str]] = {}
+    alphas: list[float] = []
+    for name, part in frame.groupby("activation", sort=False):
+        *finite, limit = sorted(part.to_dict("records"), key=lambda row: float(row["alpha"]))
+        alphas = [float(row["alpha"]) for row in finite]
+        reasons = dict.fromkeys(str(row["reason"]) for row in (*finite, limit) if row["reason"])
+        reached, replicons = float(limit["reached"]), [float(row["replicon"]) for row in finite]
+        cells[str(name)] = [
+            *map(_risk_text, finite),
+            _number(max((r for r in replicons if not math.isnan(r)), default=math.nan)),
+            _mismatched_text(limit),
+            _number(float(limit["training_time"])),
+            "–" if math.isnan(reached) else f"{reached:.0f} of {STARTS}",
+            "; ".join(reasons),
+        ]
+    return [*(f"α = {alpha:g}" for alpha in alphas), *_SHOWN], cells
+
+
+def _risk_text(row: Mapping[Hashable, Any]) -> str:
+    if math.isnan(row["risk"]):
+        return "–" if row["reason"] else str(row["status"])
+    text = str(Estimate(row["risk"], row["error"]))
+    return text if row["status"] == "sampled" else f"{text}, {row['status']}"
+
+
+def _mismatched_text(limit: Mapping[Hashable, Any]) -> str:
+    risk, where = limit["mismatched_risk"], limit["mismatched"]
+    if math.isnan(risk):
+        return "–" if limit["reason"] else str(where)
+    return f"{risk:.3f}" if where == "exists" else f"{risk:.3f}, {where}"
+
+
+def _number(value: float) -> str:
+    return "–" if math.isnan(value) else f"{value:.2g}"

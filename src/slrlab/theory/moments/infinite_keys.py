@@ -1,0 +1,80 @@
+"""Moments in the limit of infinitely long keys: the risk of an activation that never has enough.
+
+If ``φ(x) ~ x^p`` on the right and ``φ(x) ~ e^x`` on the left, scores multiplied by ever larger
+factors leave ``max(x, 0)^p`` over its sum; if no score is positive, the largest one gets all
+weight. Where the largest score gets a fixed weight and all others none, the weights tend to those
+of the argmax: on a task whose location is the argmax, this is the best that keys can do.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from slrlab._types import FloatArray
+from slrlab.model.activations import Activation, Normalised
+from slrlab.model.atlas.elementwise import relu_power
+from slrlab.model.tasks import SelectionTask, Task, TiltedTask
+from slrlab.theory.moments.largest import all_below, relevant_is_largest
+from slrlab.theory.moments.ratio import bent_moments
+from slrlab.theory.moments.types import AttentionMoments
+
+_FAR = 1e100
+
+
+def infinite_keys(task: Task, activation: Activation, resolution: float) -> AttentionMoments | None:
+    """Return the moments of the limit ``m_k → ∞``; None where it is not known."""
+    if isinstance(task, SelectionTask) and task.hard:
+        moments = argmax_limit(task, activation)
+        if moments is not None:
+            return moments
+    power = _growth(activation)
+    if power is None or (math.isinf(task.signal) and isinstance(task, TiltedTask)):
+        return None
+    limit = Normalised("", phi=relu_power(power))
+    moments = bent_moments(task, limit, 1.0, 0.0, resolution)
+    if moments is None:
+        return None
+    # where no score is positive, the largest gets all weight
+    target = moments.target + relevant_is_largest(task, 0.0, resolution)
+    energy = moments.energy + all_below(task, 0.0)
+    return AttentionMoments(target, 1.0 - target, max(0.0, energy - target**2))
+
+
+def argmax_limit(task: SelectionTask, activation: Activation) -> AttentionMoments | None:
+    """Return the limit where only the largest score keeps a weight, one for each of its signs.
+
+    None if the weights of infinitely distant scores are not of this kind. A free bias grows with
+    the keys, so that all scores have the sign that is better.
+    """
+    above, below = (_kept(activation, np.array(s)) for s in ([2.0, 1.5, 1.0], [-1.0, -1.5, -2.0]))
+    if activation.bias is None:
+        above = below = above or below
+    if above is None or below is None:
+        return None
+    negative = all_below(task, 0.0)
+    target = above * (1.0 - negative) + below * negative
+    # for two values of the weight, B − A² is their variance
+    variance = (above - below) ** 2 * negative * (1.0 - negative)
+    return AttentionMoments(target, 1.0 - target, variance)
+
+
+def _kept(activation: Activation, scores: FloatArray) -> float | None:
+    """Return the weight of the first of three distant scores if the others get none."""
+    fixed = activation.with_bias(activation.bias or 0.0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        near, far = (fixed.weights(scale * scores) for scale in (1e4, 2e4))
+    alone = np.isfinite(near).all() and (np.abs(near[1:]) < 1e-12).all()
+    return float(near[0]) if alone and np.allclose(near, far, rtol=1e-9, atol=1e-12) else None
+
+
+def _growth(activation: Activation) -> int | None:
+    """Return the ``p`` of ``φ(x) ~ x^p``; None if the map is not of this kind."""
+    if not isinstance(activation, Normalised) or activation.exponential != "left":
+        return None
+    log_phi = float(activation.phi.log_value(np.array([_FAR]))[0])
+    power = log_phi / math.log(_FAR)
+    whole = round(power) if math.isfinite(power) else 0
+    fits = whole >= 1 and abs(power - whole) < 1e-6 and activation.sink == 0.0
+    return whole if fits and activation.bias is not None else None

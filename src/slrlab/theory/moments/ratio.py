@@ -1,0 +1,271 @@
+r"""Moments of ``n(χ_ℓ)/(b + Σ d(χ))^p`` for maps that bend, change sign or differ.
+
+``1/S^p = ∫₀^∞ t^{p−1} e^{−tS} dt/Γ(p)`` leaves one-token expectations, as for any normalised
+activation. The nodes are Gauss–Legendre panels that shrink towards every bend of the maps, where
+``e^{−td}`` is arbitrarily sharp. An elementwise map has no denominator and needs the nodes alone.
+"""
+
+# notation: docs/notation.md, "Laplace variables"
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from slrlab._types import FloatArray
+from slrlab.model.activations import Elementwise, Normalised
+from slrlab.model.families import Bent, Ratio
+from slrlab.model.tasks import SelectionTask, Task, TiltedTask
+from slrlab.numerics.graded import edges_around, panels
+from slrlab.numerics.selection import PanelKernel, SelectionKernel, SoftKernel
+from slrlab.numerics.simplex import STEP, LaplaceGrid, log_expectation
+from slrlab.numerics.steep import several
+from slrlab.theory.moments.nodes import edge, gauss_weights
+from slrlab.theory.moments.selected import selection_grid
+from slrlab.theory.moments.types import AttentionMoments, scaled
+
+_FINEST = 1e-13  # panel at a bend, in standard deviations of the scores
+_WIDEST, _TAIL = 1.0, 3.0  # panels, and those of an exponential tail in units of the score
+_STEEPEST, _DEAREST = 10.0, 64.0  # slope of the log posterior: of maps, and of ratios
+_SLOPES = 201  # points at which the slope of log φ is measured
+_SCAN = 2.0  # step in log t of the pass that finds where the integrands are
+_NEGLIGIBLE = 1e-18
+_PLAIN = 650.0  # logarithms up to which nothing overflows
+_DECAYED = 1e4  # T from which e^{−T} is 0
+_MOST_NODES = 100_000
+_MOST_ENTRIES = 20_000_000  # of the matrix of nodes and log t
+
+
+@dataclass(frozen=True)
+class _Nodes:
+    """Scores, panel edges of the key scores, and the laws of the tokens on the nodes."""
+
+    scores: FloatArray
+    keys: FloatArray
+    edges: FloatArray
+    relevant: FloatArray
+    others: FloatArray
+
+
+def bent_moments(
+    task: Task, activation: Bent, m_k: float, R_k: float, resolution: float
+) -> AttentionMoments | None:
+    """Return the moments of a map with bends; None where no rule of this module is good for them.
+
+    A rule needs the density of the scores: Gaussian, or ``R_k = 0``.
+    """
+    if m_k == 0.0 and R_k == 0.0:
+        return _equal_scores(task, activation)
+    hard = isinstance(task, SelectionTask) and task.hard
+    steepest = _DEAREST if isinstance(activation, Ratio) else _STEEPEST
+    steep = isinstance(task, SelectionTask) and task.steepness > steepest
+    if not hard and (math.isinf(task.signal) or steep):
+        return None
+    if task.gaussian_shift is None and (R_k > 0.0 or m_k == 0.0):
+        return None
+    nodes = _nodes(task, activation, m_k, R_k, resolution)
+    if nodes is None:
+        return None
+    if isinstance(activation, Elementwise):
+        return _elementwise(task, activation, nodes, resolution)
+    return _Quotient(task, activation, nodes, resolution).moments()
+
+
+def _equal_scores(task: Task, activation: Bent) -> AttentionMoments:
+    """Return the moments at keys of length 0: all tokens get the same weight."""
+    one = float(activation.weights(np.zeros(1))[0])
+    pairs = [(n, p, _shared(activation, one, n)) for n, p in task.length.pairs()]
+    target = sum(p * weight for _, p, weight in pairs)
+    energy = sum(p * n * weight**2 for n, p, weight in pairs)
+    return AttentionMoments(target, 1.0 - target, max(0.0, energy - target**2))
+
+
+def _shared(activation: Bent, one: float, length: int) -> float:
+    """Return the weight of each of several equal scores; that of a single one is ``one``."""
+    if isinstance(activation, Elementwise):
+        return one
+    if isinstance(activation, Ratio):
+        return float(one * length**-activation.exponent)
+    return one / (1.0 + (length - 1) * one)  # φ/(b + Lφ) from φ/(b + φ)
+
+
+def _nodes(
+    task: Task, activation: Bent, m_k: float, R_k: float, resolution: float
+) -> _Nodes | None:
+    """Return nodes that resolve the bends; None if they are too many."""
+    reach = edge(task)
+    if task.gaussian_shift is not None:  # in standard deviations of the score
+        width = math.hypot(m_k, math.sqrt(R_k)) or 1e-300
+        shift = m_k * task.gaussian_shift / width
+        low, high, scale = min(-reach, shift - 9.3), max(reach, shift + 9.3), width
+    elif isinstance(task, TiltedTask):
+        first, last = task.relevant_interval
+        low, high, scale = min(-reach, first), max(reach, last), m_k
+    else:
+        low, high, scale = -reach, reach, m_k
+    widest = _widest(activation, scale, (low, high))
+    if not (high - low) / widest < _MOST_NODES / 12:
+        return None
+    bends = (np.asarray(activation.bends) - float(activation.bias or 0.0)) / scale
+    bends = bends[(bends > low) & (bends < high)]
+    if bends.size == 0:
+        bends = np.array([low])
+    edges = edges_around(low, high, bends, _FINEST ** min(1.0, resolution), widest)
+    x, weights = panels(edges, resolution)
+    others = gauss_weights(x, 1.0) * weights
+    relevant = others
+    if task.gaussian_shift is not None:
+        relevant = gauss_weights(x - shift, 1.0) * weights
+    elif isinstance(task, TiltedTask):
+        relevant = others * np.exp(np.minimum(task.log_ratio(x), 700.0))
+    return _Nodes(scale * x, x, edges, relevant, others)
+
+
+def _widest(activation: Bent, scale: float, ends: tuple[float, float]) -> float:
+    """Return the widest panel: ``e^{−tφ}`` varies where ``log φ`` changes by 1."""
+    slope = 0.0 if isinstance(activation, Elementwise) else abs(scale)
+    if isinstance(activation, Normalised) and activation.exponential == "nowhere":
+        slope = 0.0
+    if isinstance(activation, Normalised) and activation.phi.log is not None and not slope:
+        x = np.linspace(*ends, _SLOPES)
+        rise = np.abs(np.diff(activation.log_phi(scale * x))) / (x[1] - x[0])
+        slope = float(rise[np.isfinite(rise)].max(initial=0.0))
+    return min(_WIDEST, _TAIL / slope) if slope else _WIDEST
+
+
+def _kernel(task: SelectionTask, nodes: _Nodes, resolution: float) -> SelectionKernel:
+    if task.hard:
+        return PanelKernel.build(nodes.edges, resolution)
+    grid = np.arange(-edge(task), edge(task), 0.35 / (task.steepness * resolution))
+    law = gauss_weights(grid, grid[1] - grid[0])
+    u, weights = selection_grid(task, grid, law, resolution, sharpness=math.inf)
+    return SoftKernel.build(u, weights, task.log_weight(nodes.keys), nodes.others)
+
+
+def _elementwise(
+    task: Task, activation: Elementwise, nodes: _Nodes, resolution: float
+) -> AttentionMoments:
+    sigma, unit = scaled(activation.weights(nodes.scores))
+    square = float(nodes.others @ sigma**2)
+    if isinstance(task, TiltedTask):
+        target = float(nodes.relevant @ sigma)
+        energy = float(nodes.relevant @ sigma**2) + (task.length.mean - 1.0) * square
+    else:
+        assert isinstance(task, SelectionTask)
+        kernel = _kernel(task, nodes, resolution)
+        log_z = np.log1p(-np.minimum(kernel.missing, 1.0 - 1e-16))
+        picked = kernel.pick(sigma[:, None])[:, 0]
+        target = float(kernel.weights @ (picked * several(log_z, task.length.generating)))
+        energy = task.length.mean * square
+    return AttentionMoments(target, 1.0 - target, max(0.0, energy - target**2), unit=unit)
+
+
+class _Quotient:
+    """Integrals over ``u = log t`` for one task, one activation and given nodes."""
+
+    def __init__(
+        self, task: Task, activation: Normalised | Ratio, nodes: _Nodes, resolution: float
+    ) -> None:
+        self.task, self.nodes, self.resolution = task, nodes, resolution
+        x = activation.shifted(nodes.scores)
+        if isinstance(activation, Normalised):  # one map above and below
+            self.power, self.sink, gauge = 1.0, activation.sink, activation.phi
+        else:
+            self.power, self.sink, gauge = activation.exponent, 0.0, activation.gauge
+        self.sums_to_one = isinstance(activation, Normalised) and self.sink == 0.0
+        self.log_d, self.same = gauge.log_value(x), gauge is activation.phi and self.power == 1.0
+        if gauge is activation.phi or activation.phi.log is not None:
+            self.sign, self.log_n = np.ones_like(x), activation.phi.log_value(x)
+        else:
+            value = activation.phi.value(x)
+            self.sign, self.log_n = np.sign(value), np.log(np.abs(value))
+        logs = np.abs(np.concatenate([self.log_d, self.log_n]))
+        self._largest_log = float(logs[np.isfinite(logs)].max(initial=0.0))
+
+    def moments(self) -> AttentionMoments | None:
+        """Return ``A`` and ``B``; None if the grid would be too large."""
+        finite = self.log_d[np.isfinite(self.log_d)]
+        if finite.size == 0:
+            return AttentionMoments(0.0, 1.0, 0.0)
+        if np.ptp(finite) / STEP * finite.size > _MOST_ENTRIES:
+            return None
+        u, weights = self._grid()
+        lost, one, two = self._matrices(u)
+        laws = self.nodes.relevant, self.nodes.others
+        mute = np.exp(-self.sink * np.exp(np.minimum(u, 700.0)))
+        first, second = weights * mute / special.gamma([[self.power], [2.0 * self.power]])
+        if isinstance(self.task, TiltedTask):
+            rows = _tilted_rows(self.task, laws, lost, one, two)
+            target, rest, energy = (
+                float(r @ w) for r, w in zip(rows, (first, first, second), strict=True)
+            )
+            total = target + rest
+        else:
+            assert isinstance(self.task, SelectionTask)
+            multiple = several(_log_z(laws[1] @ lost), self.task.length.generating)
+            energy = float((laws[1] @ two) * multiple @ second)
+            total = float((laws[1] @ one) * multiple @ first)
+            kernel = _kernel(self.task, self.nodes, self.resolution)
+            absent = kernel.missing[:, None] + kernel.survive(lost)
+            multiple = several(_log_z(absent), self.task.length.generating)
+            target = float(kernel.weights @ (kernel.pick(one) * multiple) @ first)
+        defect = abs(total + self._none() - 1.0) if self.sums_to_one else 0.0
+        return AttentionMoments(target, 1.0 - target, max(0.0, energy - target**2), defect)
+
+    def _none(self) -> float:
+        """Return the chance that every map is 0: no weight on any token."""
+        zero = np.isneginf(self.log_d)
+        own, other = (float(law[zero].sum()) for law in (self.nodes.relevant, self.nodes.others))
+        absent = np.log(np.maximum(np.array([other]), 1e-290))
+        return own * float(self.task.length.generating(absent)[0][0])
+
+    def _matrices(self, u: FloatArray, thin: int = 1) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return ``1 − e^{−T}``, ``t^p n e^{−T}`` and ``t^{2p} n² e^{−T}``: nodes by ``u``."""
+        log_d, log_n, sign = (a[::thin, None] for a in (self.log_d, self.log_n, self.sign))
+        if max(self._largest_log, float(np.abs(u).max())) < _PLAIN:
+            # no factor overflows: one exponential for each entry is enough
+            t_d = np.minimum(np.exp(log_d) * np.exp(u), _DECAYED)
+            lost = -np.expm1(-t_d)
+            over = t_d if self.same else np.exp(log_n) * np.exp(self.power * u)
+            one = np.minimum(over, 1e150) * (1.0 - lost)
+            return lost, sign * one, one * np.minimum(over, 1e150)
+        t_d = np.exp(np.minimum(u + log_d, 700.0))
+        scaled = np.exp(np.minimum(self.power * u + log_n - t_d, 700.0))
+        again = np.exp(np.minimum(self.power * u + log_n, 700.0))
+        return -np.expm1(-t_d), sign * scaled, scaled * again
+
+    def _grid(self) -> tuple[FloatArray, FloatArray]:
+        """Return nodes and weights in ``u`` where the integrands are not negligible."""
+        finite = self.log_d[np.isfinite(self.log_d)]
+        ends = np.array([-finite.max() - 45.0 / self.power, -finite.min() + 6.0])
+        u = np.arange(ends[0], ends[1] + _SCAN, _SCAN)
+        laws = self.nodes.relevant[::3], self.nodes.others[::3]
+        lost, one, two = self._matrices(u, thin=3)
+        z = np.exp(_log_z(3.0 * laws[1] @ lost) * (min(self.task.length.lengths) - 1))
+        rows = np.stack([sum(laws) @ np.abs(one) * z, sum(laws) @ two * np.maximum(z, 1e-300)])
+        alive = np.flatnonzero((rows > _NEGLIGIBLE * rows.max(axis=1, keepdims=True)).any(axis=0))
+        if alive.size:
+            ends = u[[max(alive[0] - 1, 0), min(alive[-1] + 1, u.size - 1)]]
+        return LaplaceGrid(STEP / self.resolution).nodes(ends)
+
+
+def _log_z(absent: FloatArray) -> FloatArray:
+    absent = np.minimum(absent, 1.0 - 1e-16)
+    return log_expectation(1.0 - absent, absent)
+
+
+def _tilted_rows(
+    task: TiltedTask,
+    laws: tuple[FloatArray, FloatArray],
+    lost: FloatArray,
+    one: FloatArray,
+    two: FloatArray,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the integrands of ``E[σ_ε]``, of the other ``E Σ σ`` and of ``E Σ σ²``."""
+    relevant, others = laws
+    g0, g1, _ = task.length.generating(_log_z(others @ lost))
+    present = 1.0 - np.minimum(relevant @ lost, 1.0)
+    rest = (others @ one) * present * g1
+    return (relevant @ one) * g0, rest, (relevant @ two) * g0 + (others @ two) * present * g1

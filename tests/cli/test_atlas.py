@@ -1,0 +1,67 @@
+import json
+from functools import partial
+
+import pytest
+
+from slrlab import SpikedSLR
+from slrlab.experiments import atlas, atlas_training, atlas_transfer, atlas_weights, properties
+
+FEW = ["softmax", "linear"]
+TASK = SpikedSLR(5.0, 3)
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Let the command compute two activations on few settings, without finite data."""
+    infinite, training = atlas.atlas, atlas_training.atlas_training
+    options = {"workers": 1}
+    monkeypatch.setattr(
+        atlas, "atlas", lambda kinds, report: infinite(FEW, panel=[TASK], **options)
+    )
+    monkeypatch.setattr(
+        atlas_training, "atlas_training", lambda kinds, report: training(FEW, alphas=[], **options)
+    )
+    for module, name in (
+        (properties, "properties"),
+        (atlas_weights, "atlas_weights"),
+        (atlas_transfer, "atlas_transfer"),
+    ):
+        whole = getattr(module, name)
+        monkeypatch.setattr(module, name, partial(_few, whole))
+
+
+def _few(whole, *tasks, report, samples=None, workers=None):
+    *tasks, _ = tasks
+    return whole(*tasks, activations=FEW, workers=1)
+
+
+def test_the_atlas_prints_training_and_writes_its_files(run, small, tmp_path):
+    code, out, _ = run("atlas", "--out", str(tmp_path))
+    assert code == 0
+    assert "After training, spiked ν=5 L=3" in out
+    tables = ("training", "parts-of-the-excess", "weights", "length-transfer")
+    written = {path.name for path in tmp_path.iterdir()}
+    assert written >= {"atlas.md", "atlas-training.png", *(f"atlas-{name}.csv" for name in tables)}
+    page = (tmp_path / "atlas" / "linear.html").read_text(encoding="utf-8")
+    for heading in ("Parts of the excess", "Weights", "Length transfer", "Training"):
+        assert f"<h2>{heading}</h2>" in page
+    assert "training time" in (tmp_path / "atlas.html").read_text(encoding="utf-8")
+
+
+def test_the_atlas_of_infinite_data_alone_has_no_training(run, small, tmp_path):
+    code, out, _ = run("atlas", "--population", "--json", "--out", str(tmp_path))
+    assert code == 0
+    answer = json.loads(out)
+    assert "training" not in answer
+    assert [row["activation"] for row in answer["ranking"]] == FEW
+    assert not (tmp_path / "atlas-training.csv").exists()
+    assert "training time" not in (tmp_path / "atlas.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("text", ["normalised: x", "exp(", "softmaxx", "1/0 + x"])
+def test_an_expression_that_cannot_be_read_is_refused_before_any_work(run, text, tmp_path):
+    code, out, err = run("atlas", "--add", text, "--out", str(tmp_path))
+    assert code == 2
+    assert out == ""
+    assert err.startswith("slrlab: --add must be")
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,26 @@
+"""State evolution by plain iteration, without the curve of fixed points."""
+
+import math
+
+import pytest
+
+from slrlab.theory.bayes_optimal.overlaps import HattedOverlaps
+
+
+def _iterate(channel, alpha, hats=HattedOverlaps(0.0, 0.0), steps=4000, close=1e-10):
+    """Return the conjugates after at most ``steps`` steps, or when ``log q̂_v`` has settled."""
+    for _ in range(steps):
+        q = hats.overlaps()
+        moments = channel.moments(q)
+        variance = q.gap_v + channel.task.noise**2
+        new = HattedOverlaps(alpha * moments.key, alpha * moments.value / variance)
+        done = abs(math.log(new.v / hats.v)) < close if hats.v > 0 else False
+        hats = new
+        if done or hats.v > 1e13:
+            break
+    return hats
+
+
+@pytest.fixture(scope="session")
+def iterate():
+    return _iterate
