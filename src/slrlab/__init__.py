@@ -22,6 +22,12 @@ from slrlab.experiments.best_maps import (
     best_normalised,
     bias_limit,
 )
+from slrlab.experiments.diagnosis import (
+    HeadDiagnosis,
+    LengthPrediction,
+    diagnose_file,
+    diagnose_scores,
+)
 from slrlab.experiments.flows import FlowComparison, compare_descent, compare_sgd
 from slrlab.experiments.properties import lacks, properties
 from slrlab.experiments.sweeps import Store, Sweep, SweepSummary, read_sweep, run_sweep
@@ -37,6 +43,7 @@ from slrlab.model.activations import (
 )
 from slrlab.model.families import LengthScaled, Ratio, StickBreaking, TopK
 from slrlab.model.lengths import LengthLaw, LengthLike
+from slrlab.model.measured import MeasuredTask
 from slrlab.model.order_parameters import FullOrderParameters, OrderParameters
 from slrlab.model.setting import Setting
 from slrlab.model.tasks import (
@@ -134,13 +141,16 @@ __all__ = [
     "FlowComparison",
     "FlowEnsemble",
     "FullOrderParameters",
+    "HeadDiagnosis",
     "LargeAlpha",
     "LengthLaw",
     "LengthLike",
+    "LengthPrediction",
     "LengthScaled",
     "LengthTransfer",
     "LocalMinima",
     "MaxSLR",
+    "MeasuredTask",
     "Minimum",
     "MinimumBranch",
     "Normalised",
@@ -187,6 +197,8 @@ __all__ = [
     "compare_amp",
     "compare_descent",
     "compare_sgd",
+    "diagnose_file",
+    "diagnose_scores",
     "draw_dataset",
     "erm_theory",
     "excess_parts",

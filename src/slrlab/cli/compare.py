@@ -24,6 +24,7 @@ from slrlab.cli.options import (
 )
 from slrlab.experiments.activations import ActivationComparison
 from slrlab.experiments.activations import compare as compare_activations
+from slrlab.experiments.diagnosis import HeadDiagnosis
 from slrlab.experiments.transfer import LengthTransfer
 from slrlab.model.tasks import make_task
 
@@ -83,7 +84,7 @@ def compare(
 
 
 def show(
-    result: ActivationComparison | LengthTransfer,
+    result: ActivationComparison | HeadDiagnosis | LengthTransfer,
     output: Output,
     csv: Path | None,
     plot: Path | None,
@@ -107,7 +108,7 @@ def check_target(path: Path | None, name: str, kinds: tuple[str, ...]) -> None:
         raise ValueError(f"{name} must be {accepted}, got {path}")
 
 
-def _draw(result: ActivationComparison | LengthTransfer, path: Path) -> None:
+def _draw(result: ActivationComparison | HeadDiagnosis | LengthTransfer, path: Path) -> None:
     """Draw a result into a file."""
     import matplotlib as mpl
 

@@ -64,6 +64,11 @@ def whole(low: int = 0, high: int | None = None) -> Parser:
     return parser(read)
 
 
+def lengths(text: Any) -> list[int]:
+    """Read lengths of sequences, such as 2,10,100."""
+    return [whole(2)(part) for part in str(text).split(",")]
+
+
 def option(help: str, parser: Parser | None = None, metavar: str = "", *names: str) -> Any:  # noqa: A002
     """Return an option for ``Annotated``; its name is that of the parameter unless given."""
     return typer.Option(*names, help=help, parser=parser, metavar=metavar or None)

@@ -20,8 +20,8 @@ from slrlab.cli.options import (
     SIGNAL,
     TASK,
     flag,
+    lengths,
     option,
-    whole,
 )
 from slrlab.experiments.transfer import RULES, length_transfer
 from slrlab.model.activations import Activation
@@ -37,10 +37,6 @@ _RULE = (
 _ATLAS = "All activations of the atlas on spiked-SLR with infinite data, by all rules."
 
 
-def _lengths(text: Any) -> list[int]:
-    return [whole(2)(part) for part in str(text).split(",")]
-
-
 @command(length_transfer, make_task)
 def transfer(
     *,
@@ -48,8 +44,8 @@ def transfer(
     signal: Annotated[float, SIGNAL] = 9.0,
     noise: Annotated[float, NOISE],
     activation: Activation,
-    fit: Annotated[Any, option("Lengths of the fit.", _lengths, "L,L,…")] = "10",
-    use: Annotated[Any, option("Lengths of use.", _lengths, "L,L,…")] = "2,10,100,1000",
+    fit: Annotated[Any, option("Lengths of the fit.", lengths, "L,L,…")] = "10",
+    use: Annotated[Any, option("Lengths of use.", lengths, "L,L,…")] = "2,10,100,1000",
     rule: Annotated[list[str], option(_RULE, None, "NAME")] = [RULES[0]],  # noqa: B006
     alpha: Annotated[float, ANY_ALPHA],
     ridge_k: Annotated[float | None, BEST_RIDGE],
