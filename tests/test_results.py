@@ -37,6 +37,7 @@ from slrlab import (
     minimal_risk,
     minimum_branches,
     online_sgd,
+    require,
     ridge_map,
     risk_and_gradient,
     risk_profile,
@@ -70,6 +71,7 @@ MAKERS = {
     "WeightStatistics": (lambda: weight_statistics(TASK, "softmax", samples=200), 3),
     "BestMap": (lambda: best_elementwise(TASK), 2),
     "HeadDiagnosis": (lambda: diagnosis(), 2),
+    "Requirement": (lambda: require(risk=0.4, length=[2, 3], activations="linear"), 2),
     "LengthTransfer": (lambda: length_transfer(TASK, "linear", fit=(2, 3), use=(2, 4)), 1),
     "BayesThresholds": (lambda: bayes_thresholds(SpikedSLR(2.0, 3)), 2),
     "AmpStateEvolution": (lambda: amp_state_evolution(TASK, alpha=2.0, steps=3), 3),
@@ -112,6 +114,7 @@ SINGLE = {
     "ErmTheory": lambda: erm_theory(TASK, "linear", **TRAINED, tolerance=0.05),
     "ExcessParts": lambda: excess_parts(TASK, "linear", samples=1024),
     "LengthPrediction": lambda: diagnosis().predictions[0],
+    "Need": lambda: require(risk=0.4, length=2, activations="linear").needs[1],
     "LargeAlpha": lambda: large_alpha(TASK, "linear"),
     "Minimum": lambda: local_minima(TASK, "linear", starts=4).minima[0],
     "PopulationRisk": lambda: minimal_risk(TASK, "linear"),
@@ -135,6 +138,8 @@ KEYS = {
     "HeadDiagnosis": "status bayes_risk hit_rate predicted_hit_rate mean_weight risk "
     "predicted_risk excess temperature tuned_risk sink_temperature log_sink sink_risk context "
     f"bayes_context offset_share beyond errors sequences predictions activation {WHERE}",
+    "Need": "status activation length signal alpha value error possible note",
+    "Requirement": "status quantity target unknown needs",
     "LengthPrediction": "status length hit_rate risk bayes_risk",
     "LengthTransfer": "status points",
     "TransferPoint": "status rule fit use factor risk error refitted_risk refitted_error "

@@ -30,6 +30,7 @@ from slrlab.experiments.diagnosis import (
 )
 from slrlab.experiments.flows import FlowComparison, compare_descent, compare_sgd
 from slrlab.experiments.properties import lacks, properties
+from slrlab.experiments.requirements import Need, Requirement, require
 from slrlab.experiments.sweeps import Store, Sweep, SweepSummary, read_sweep, run_sweep
 from slrlab.experiments.transfer import LengthTransfer, TransferPoint, length_transfer
 from slrlab.model.activations import (
@@ -153,12 +154,14 @@ __all__ = [
     "MeasuredTask",
     "Minimum",
     "MinimumBranch",
+    "Need",
     "Normalised",
     "NotFittedError",
     "OrderParameters",
     "PopulationRisk",
     "Projection",
     "Ratio",
+    "Requirement",
     "Result",
     "RidgeMap",
     "RiskGradient",
@@ -222,6 +225,7 @@ __all__ = [
     "read_sweep",
     "register_activation",
     "register_task",
+    "require",
     "ridge_map",
     "risk_and_gradient",
     "risk_at",

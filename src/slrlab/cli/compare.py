@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 from slrlab.cli.app import command
 from slrlab.cli.console import Output, print_json, print_table, progress
@@ -25,8 +25,11 @@ from slrlab.cli.options import (
 from slrlab.experiments.activations import ActivationComparison
 from slrlab.experiments.activations import compare as compare_activations
 from slrlab.experiments.diagnosis import HeadDiagnosis
+from slrlab.experiments.requirements import Requirement
 from slrlab.experiments.transfer import LengthTransfer
 from slrlab.model.tasks import make_task
+
+Shown: TypeAlias = ActivationComparison | HeadDiagnosis | LengthTransfer | Requirement
 
 
 @command(
@@ -84,7 +87,7 @@ def compare(
 
 
 def show(
-    result: ActivationComparison | HeadDiagnosis | LengthTransfer,
+    result: Shown,
     output: Output,
     csv: Path | None,
     plot: Path | None,
@@ -108,7 +111,7 @@ def check_target(path: Path | None, name: str, kinds: tuple[str, ...]) -> None:
         raise ValueError(f"{name} must be {accepted}, got {path}")
 
 
-def _draw(result: ActivationComparison | HeadDiagnosis | LengthTransfer, path: Path) -> None:
+def _draw(result: Shown, path: Path) -> None:
     """Draw a result into a file."""
     import matplotlib as mpl
 
