@@ -1,6 +1,6 @@
 """The law of measured scores: irrelevant ones become standard normals, relevant ones are fitted.
 
-The theory of tilted tasks wants irrelevant key scores ``x ~ N(0, 1)``. A monotone map ``s = h(x)``
+The theory of tilted tasks needs irrelevant key scores ``x ~ N(0, 1)``. A monotone map ``s = h(x)``
 through the quantiles of the irrelevant scores gives that for scores ``s`` of any law. The relevant
 scores then have a density ratio to ``N(0, 1)``, whose log is fitted by a natural cubic spline.
 """
