@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
-
 from slrlab import _checks
 from slrlab._errors import ComputationError
 from slrlab._plot import BAYES, axes_of, log_scale, mark_of
