@@ -275,12 +275,12 @@ def _need(item: _Item) -> Need:
         edges = (*_ALPHAS, math.inf)
     accuracy = _FINE if signal is None and math.isinf(alpha) else _COARSE
     answer, value, status, note = _least(at, edges, demand, accuracy)
-    found = {"signal": answer, "alpha": alpha}
+    needed = {"signal": answer, "alpha": alpha}
     return Need(
         status=status,
         activation=search.name,
         length=str(task.length),
-        **(found if signal is None else {"signal": signal, "alpha": answer}),
+        **(needed if signal is None else {"signal": signal, "alpha": answer}),
         value=value.value,
         error=value.error,
         possible=not math.isnan(answer),
@@ -356,15 +356,15 @@ class _Search:
             result = minimal_risk(task, self.activation)
             return Estimate(result.risk, result.error), result.status
         start = self.trained
-        found = optimal_ridge(
+        trained = optimal_ridge(
             task, self.activation, alpha=alpha, tolerance=self.tolerance, start=start
         )
-        if not found.status.usable:
+        if not trained.status.usable:
             raise ComputationError("no solution")
-        self.trained = found
+        self.trained = trained
         if self.hits:
-            return Estimate(hit_rate_of(task, found), math.nan), found.status
-        return found.risk, found.status
+            return Estimate(hit_rate_of(task, trained), math.nan), trained.status
+        return trained.risk, trained.status
 
     def _best(self, task: Task, alpha: float) -> tuple[Estimate, Status]:
         if self.hits:
