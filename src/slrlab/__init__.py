@@ -35,8 +35,10 @@ from slrlab.model.activations import (
     make_activation,
     register_activation,
 )
+from slrlab.model.arrangements import ArrangementTask, TokenKind
 from slrlab.model.families import LengthScaled, Ratio, StickBreaking, TopK
 from slrlab.model.lengths import LengthLaw, LengthLike
+from slrlab.model.neighbours import HardNegativeSLR, NeedlesSLR, VarianceSLR
 from slrlab.model.order_parameters import FullOrderParameters, OrderParameters
 from slrlab.model.setting import Setting
 from slrlab.model.tasks import (
@@ -48,6 +50,7 @@ from slrlab.model.tasks import (
     make_task,
     register_task,
 )
+from slrlab.model.token_laws import TokenLaw
 from slrlab.simulation.data.dataset import Dataset, Teacher, draw_dataset
 from slrlab.simulation.descent.full_batch import gradient_descent
 from slrlab.simulation.descent.stochastic import online_sgd, sgd
@@ -114,6 +117,7 @@ __all__ = [
     "AmpRun",
     "AmpSimulation",
     "AmpStateEvolution",
+    "ArrangementTask",
     "BayesOptimal",
     "BayesRisk",
     "BayesThresholds",
@@ -134,6 +138,7 @@ __all__ = [
     "FlowComparison",
     "FlowEnsemble",
     "FullOrderParameters",
+    "HardNegativeSLR",
     "LargeAlpha",
     "LengthLaw",
     "LengthLike",
@@ -143,6 +148,7 @@ __all__ = [
     "MaxSLR",
     "Minimum",
     "MinimumBranch",
+    "NeedlesSLR",
     "Normalised",
     "NotFittedError",
     "OrderParameters",
@@ -170,10 +176,13 @@ __all__ = [
     "Task",
     "Teacher",
     "TiltedTask",
+    "TokenKind",
+    "TokenLaw",
     "TooLargeError",
     "TopK",
     "Trajectory",
     "TransferPoint",
+    "VarianceSLR",
     "WeightStatistics",
     "Weights",
     "amp_state_evolution",
