@@ -22,6 +22,7 @@ from slrlab.experiments.best_maps import (
     best_normalised,
     bias_limit,
 )
+from slrlab.experiments.departures import Departure, DeparturePoint, best_activation, departure
 from slrlab.experiments.flows import FlowComparison, compare_descent, compare_sgd
 from slrlab.experiments.properties import lacks, properties
 from slrlab.experiments.sweeps import Store, Sweep, SweepSummary, read_sweep, run_sweep
@@ -69,10 +70,12 @@ from slrlab.theory.bayes_optimal import (
     bayes_thresholds,
 )
 from slrlab.theory.erm import (
+    CorrelatedTheory,
     ErmBranch,
     ErmTheory,
     LargeAlpha,
     RidgeMap,
+    correlated_theory,
     erm_theory,
     large_alpha,
     optimal_ridge,
@@ -126,7 +129,10 @@ __all__ = [
     "ClusterError",
     "ComputationError",
     "ConvergenceWarning",
+    "CorrelatedTheory",
     "Dataset",
+    "Departure",
+    "DeparturePoint",
     "Elementwise",
     "ErmBranch",
     "ErmRun",
@@ -189,6 +195,7 @@ __all__ = [
     "bayes_optimal",
     "bayes_risk",
     "bayes_thresholds",
+    "best_activation",
     "best_elementwise",
     "best_normalised",
     "bias_limit",
@@ -196,6 +203,8 @@ __all__ = [
     "compare_amp",
     "compare_descent",
     "compare_sgd",
+    "correlated_theory",
+    "departure",
     "draw_dataset",
     "erm_theory",
     "excess_parts",

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 
+from slrlab._result import Status
+from slrlab._types import Axes, DataFrame
 from slrlab.cli.app import command
 from slrlab.cli.console import Output, print_json, print_table, progress
 from slrlab.cli.options import (
@@ -22,9 +24,7 @@ from slrlab.cli.options import (
     number,
     option,
 )
-from slrlab.experiments.activations import ActivationComparison
 from slrlab.experiments.activations import compare as compare_activations
-from slrlab.experiments.transfer import LengthTransfer
 from slrlab.model.tasks import make_task
 
 _ALPHA = "Samples per dimension, N/D > 0; inf: infinite data."
@@ -88,12 +88,18 @@ def compare(
     return show(result, output, csv, plot)
 
 
-def show(
-    result: ActivationComparison | LengthTransfer,
-    output: Output,
-    csv: Path | None,
-    plot: Path | None,
-) -> bool:
+class Tabular(Protocol):
+    """A result with rows for people, a table and a picture."""
+
+    @property
+    def status(self) -> Status: ...
+    def to_dict(self) -> dict[str, Any]: ...
+    def to_frame(self) -> DataFrame: ...
+    def table(self) -> tuple[list[str], list[list[str]]]: ...
+    def plot(self, ax: Axes | None = None) -> Axes: ...
+
+
+def show(result: Tabular, output: Output, csv: Path | None, plot: Path | None) -> bool:
     """Print a result, write its table and its picture; return whether it is usable."""
     if output.as_json:
         print_json(result.to_dict())
@@ -113,7 +119,7 @@ def check_target(path: Path | None, name: str, kinds: tuple[str, ...]) -> None:
         raise ValueError(f"{name} must be {accepted}, got {path}")
 
 
-def _draw(result: ActivationComparison | LengthTransfer, path: Path) -> None:
+def _draw(result: Tabular, path: Path) -> None:
     """Draw a result into a file."""
     import matplotlib as mpl
 

@@ -30,7 +30,7 @@ from slrlab.theory.population.search import best_keys
 _MOST_NODES = 1_500_000  # of a quadrature
 _LEVELS = (1.0, 1.35)
 _LONGEST = 4096  # tokens of a sampled sequence
-_BLOCKS, _ENTRIES = 16, 1 << 18  # independent parts of a sample, and the scores of each
+_BLOCKS, _ENTRIES = 16, 1 << 17  # independent parts of a sample, and the scores of each
 
 
 class ArrangedRisk(NamedTuple):
@@ -106,9 +106,11 @@ def _sampled(task: ArrangementTask, length: int) -> ArrangedRisk:
         away = p - moments.best_value_scale * SOFTMAX.weights(m_k * scores)
         blocks.append([*_forms(task, p).mean(axis=0), (away**2).sum(axis=1).mean()])
     squares, location, lost = (Estimate.of(column) for column in np.transpose(blocks))
-    risk, numeric = moments.best_risk - lost.value, abs(moments.best_risk - coarse.best_risk)
-    gap = abs(squares.value - location.value) / risk
-    return ArrangedRisk(risk, gap, lost.error + numeric + 1e-15, True)
+    risk, error = moments.best_risk - lost.value, lost.error + 1e-15
+    error += abs(moments.best_risk - coarse.best_risk)
+    if squares.error < error:  # softmax is far from the best predictor: no good control
+        risk, error = 1.0 - squares.value, squares.error
+    return ArrangedRisk(risk, abs(squares.value - location.value) / risk, error, True)
 
 
 def _forms(task: ArrangementTask, p: FloatArray) -> FloatArray:
