@@ -27,6 +27,7 @@ from slrlab.experiments.flows import FlowComparison, compare_descent, compare_sg
 from slrlab.experiments.properties import lacks, properties
 from slrlab.experiments.sweeps import Store, Sweep, SweepSummary, read_sweep, run_sweep
 from slrlab.experiments.transfer import LengthTransfer, TransferPoint, length_transfer
+from slrlab.experiments.universality import LawVerdict, Universality, universality
 from slrlab.model.activations import (
     Activation,
     Elementwise,
@@ -146,6 +147,7 @@ __all__ = [
     "FullOrderParameters",
     "HardNegativeSLR",
     "LargeAlpha",
+    "LawVerdict",
     "LengthLaw",
     "LengthLike",
     "LengthScaled",
@@ -188,6 +190,7 @@ __all__ = [
     "TopK",
     "Trajectory",
     "TransferPoint",
+    "Universality",
     "VarianceSLR",
     "WeightStatistics",
     "Weights",
@@ -238,5 +241,6 @@ __all__ = [
     "sgd_flow",
     "simulate_erm",
     "tabulate",
+    "universality",
     "weight_statistics",
 ]

@@ -191,7 +191,7 @@ def correlated_theory(
     >>> law = TokenLaw.of("gaussian+ar1(0.5)")
     >>> found = correlated_theory(SpikedSLR(2.0, 3), "softmax", spectrum=law.spectrum(), **ridges)
     >>> print(f"signal times {found.signal_factor:.3f}, test risk {found.test_risk:.2f}")
-    signal times 1.667, test risk 0.53
+    signal times 1.667, test risk 0.50
     """
     if not isinstance(task, SpikedSLR | SelectionTask):
         accepted = "SpikedSLR or a SelectionTask for correlated tokens"
