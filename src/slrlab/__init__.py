@@ -58,6 +58,7 @@ from slrlab.simulation.descent.full_batch import gradient_descent
 from slrlab.simulation.descent.stochastic import online_sgd, sgd
 from slrlab.simulation.descent.trajectory import Trajectory
 from slrlab.simulation.estimator.attention import SingleLocationAttention
+from slrlab.simulation.estimator.keys import KeyFit, fit_keys, fit_values
 from slrlab.simulation.estimator.scaler import SequenceScaler
 from slrlab.simulation.message_passing.amp import AmpRun, AmpSimulation, run_amp
 from slrlab.simulation.training.erm import ErmRun, ErmSimulation, simulate_erm
@@ -146,6 +147,7 @@ __all__ = [
     "FlowEnsemble",
     "FullOrderParameters",
     "HardNegativeSLR",
+    "KeyFit",
     "LargeAlpha",
     "LawVerdict",
     "LengthLaw",
@@ -211,6 +213,8 @@ __all__ = [
     "draw_dataset",
     "erm_theory",
     "excess_parts",
+    "fit_keys",
+    "fit_values",
     "flow_ensemble",
     "follow_minimum",
     "gradient_descent",

@@ -293,12 +293,12 @@ def _test(
     for quantity in QUANTITIES:
         error = theory.errors.get(quantity, theory.test_risk_error)
         exact = Estimate(getattr(theory, quantity), error, BLOCKS - 1.0)
-        sides = [(Estimate(*mean[quantity], mean["freedom"]), exact) for _, mean in means]
-        limits[quantity] = gap_limit(sides, [dim for dim, _ in means])
+        seen = [Estimate(*mean[quantity], freedom=mean["freedom"]) for _, mean in means]
+        limits[quantity] = gap_limit([(one, exact) for one in seen], [dim for dim, _ in means])
         same = {"quantity": quantity, "theory_value": exact.value, "theory_error": exact.error}
-        for (seen, _), (dim, mean) in zip(sides, means, strict=True):
-            tested = gap_columns(difference(seen, exact))
-            own = {"simulation": seen.value, "simulation_error": seen.error}
+        for one, (dim, mean) in zip(seen, means, strict=True):
+            tested = gap_columns(difference(one, exact))
+            own = {"simulation": one.value, "simulation_error": one.error}
             rows.append(same | own | tested | {"dim": dim, "status": mean["status"]})
         rows.append(same | limits[quantity].columns | {"dim": math.inf})
     return LawVerdict(law, name, limits), pd.DataFrame(rows).assign(law=law, theory=name)
