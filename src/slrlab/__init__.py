@@ -24,6 +24,7 @@ from slrlab.experiments.best_maps import (
 )
 from slrlab.experiments.departures import Departure, DeparturePoint, best_activation, departure
 from slrlab.experiments.flows import FlowComparison, compare_descent, compare_sgd
+from slrlab.experiments.labels import LabelPoint, LabelsWorth, labels_worth
 from slrlab.experiments.properties import lacks, properties
 from slrlab.experiments.sweeps import Store, Sweep, SweepSummary, read_sweep, run_sweep
 from slrlab.experiments.transfer import LengthTransfer, TransferPoint, length_transfer
@@ -62,6 +63,7 @@ from slrlab.simulation.estimator.keys import KeyFit, fit_keys, fit_values
 from slrlab.simulation.estimator.scaler import SequenceScaler
 from slrlab.simulation.message_passing.amp import AmpRun, AmpSimulation, run_amp
 from slrlab.simulation.training.erm import ErmRun, ErmSimulation, simulate_erm
+from slrlab.simulation.training.labels import LabelSimulation, simulate_labels
 from slrlab.simulation.training.objective import Weights
 from slrlab.theory.bayes_optimal import (
     AmpStateEvolution,
@@ -148,6 +150,9 @@ __all__ = [
     "FullOrderParameters",
     "HardNegativeSLR",
     "KeyFit",
+    "LabelPoint",
+    "LabelSimulation",
+    "LabelsWorth",
     "LargeAlpha",
     "LawVerdict",
     "LengthLaw",
@@ -220,6 +225,7 @@ __all__ = [
     "gradient_descent",
     "gradient_flow",
     "hit_rate",
+    "labels_worth",
     "lacks",
     "large_alpha",
     "length_transfer",
@@ -244,6 +250,7 @@ __all__ = [
     "sgd",
     "sgd_flow",
     "simulate_erm",
+    "simulate_labels",
     "tabulate",
     "universality",
     "weight_statistics",

@@ -293,7 +293,9 @@ def _test(
     for quantity in QUANTITIES:
         error = theory.errors.get(quantity, theory.test_risk_error)
         exact = Estimate(getattr(theory, quantity), error, BLOCKS - 1.0)
-        seen = [Estimate(*mean[quantity], freedom=mean["freedom"]) for _, mean in means]
+        seen = [
+            Estimate(mean[quantity][0], mean[quantity][1], mean["freedom"]) for _, mean in means
+        ]
         limits[quantity] = gap_limit([(one, exact) for one in seen], [dim for dim, _ in means])
         same = {"quantity": quantity, "theory_value": exact.value, "theory_error": exact.error}
         for one, (dim, mean) in zip(seen, means, strict=True):

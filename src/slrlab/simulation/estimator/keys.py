@@ -202,7 +202,7 @@ def fit_values(
     >>> X = data.tokens.reshape(500, 3, 20)
     >>> keys = fit_keys(X, data.locations, ridge=0.1).k
     >>> v = fit_values(X, data.labels, keys, ridge=0.1)
-    >>> abs(v @ data.teacher.values / 20 - 1.0) < 0.1
+    >>> bool(abs(v @ data.teacher.values / 20 - 1.0) < 0.1)
     True
     """
     data = Dataset.from_sequences(X, dtype="float64")

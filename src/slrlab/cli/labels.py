@@ -1,0 +1,65 @@
+"""The command `labels`: what labelled locations are worth."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from slrlab.cli.app import command
+from slrlab.cli.compare import check_target, show
+from slrlab.cli.console import Output, print_lines, progress
+from slrlab.cli.options import CSV, POSITIVE, SEED, option, whole
+from slrlab.experiments.labels import ALPHAS, labels_worth
+from slrlab.model.tasks import Task
+
+
+def _numbers(text: Any) -> list[float]:
+    return [POSITIVE(part) for part in str(text).split(",")]
+
+
+@command(labels_worth)
+def labels(
+    *,
+    task: Task,
+    alpha: Annotated[
+        Any, option("Labelled sequences per dimension.", _numbers, "α,α,…")
+    ] = ",".join(f"{value:g}" for value in ALPHAS),
+    loss: Annotated[str, option("Loss of the locations.", str, "cross entropy|least squares")],
+    dim: Annotated[int, option("Dimensions D.", whole(2), "D")],
+    seeds: Annotated[int, option("Datasets for each alpha.", whole(2), "n")],
+    seed: Annotated[int, SEED],
+    tolerance: Annotated[
+        float, option("Standard error of the test risk of the theory.", POSITIVE, "t")
+    ],
+    csv: Annotated[Path | None, CSV] = None,
+    plot: Annotated[
+        Path | None, option("Draw the overlaps: .png, .pdf or .svg.", Path, "FILE")
+    ] = None,
+    output: Output,
+) -> bool:
+    """Keys fitted to labelled locations, beside training from y alone.
+
+    The overlap is the squared cosine of the keys with their teacher. A label is worth as many y as
+    training needs for the same overlap. Risks are those after the values are fitted by a ridge
+    regression; all ridges are the best of a grid.
+
+    Example: slrlab labels --signal 2 --length 3 --alpha 1,4
+    """
+    check_target(csv, "csv", (".csv",))
+    check_target(plot, "plot", (".png", ".pdf", ".svg"))
+    with progress("labels and theory") as report:
+        result = labels_worth(
+            task,
+            alpha=alpha,
+            dim=dim,
+            loss=loss,
+            seeds=seeds,
+            seed=seed,
+            tolerance=tolerance,
+            workers=None,
+            report=report,
+        )
+    usable = show(result, output, csv, plot)
+    if not output.as_json:
+        print_lines([f"± one standard error over {seeds} datasets of dimension {dim}"])
+    return usable
