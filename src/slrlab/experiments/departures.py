@@ -18,7 +18,7 @@ from slrlab._result import Result, Status, plain
 from slrlab._types import Axes, DataFrame, Report
 from slrlab.experiments.activations import Kind
 from slrlab.experiments.atlas import atlas
-from slrlab.model.activations import ACTIVATIONS
+from slrlab.model.activations import ACTIVATIONS, make_activation
 from slrlab.model.lengths import LengthLaw, LengthLike
 from slrlab.model.neighbours import HardNegativeSLR, NeedlesSLR, VarianceSLR
 from slrlab.model.tasks import Task
@@ -47,7 +47,7 @@ DIRECTIONS: Mapping[str, Direction] = {
 
 
 def best_activation(
-    task: Task, activations: Sequence[Kind] | None = None, *, report: Report | None = None
+    task: Task, activations: Sequence[Kind] | str | None = None, *, report: Report | None = None
 ) -> PopulationRisk:
     """Return the least risk of any activation of the atlas, with infinite data.
 
@@ -56,7 +56,8 @@ def best_activation(
     task
         The task.
     activations
-        Names, expressions or activations; None for all that are registered.
+        Names, expressions or activations, or names in one text with commas; None for all that are
+        registered.
     report
         Called as ``report(done, total, label)`` while it runs.
 
@@ -68,7 +69,8 @@ def best_activation(
     >>> print(best.setting.activation_name, f"{best.risk:.4f}")
     sigmoid 0.1472
     """
-    kinds = list(ACTIVATIONS if activations is None else activations)
+    given = activations.split(",") if isinstance(activations, str) else activations
+    kinds = [make_activation(kind) for kind in (ACTIVATIONS if given is None else given)]
     if not kinds:
         _checks.fail("activations", "names or activations", "an empty list")
     found = []

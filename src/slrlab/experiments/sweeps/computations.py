@@ -166,7 +166,14 @@ def _types(argument: inspect.Parameter) -> set[str]:
 def _simulated_bytes(task: Task, settings: Settings) -> int:
     from slrlab.simulation.training.erm import training_bytes
 
-    return training_bytes(task, settings["dim"], settings["alpha"], settings["dtype"])
+    dtype = settings.get("dtype", "float32")
+    return training_bytes(task, settings["dim"], settings["alpha"], dtype)
+
+
+def _labelled_bytes(task: Task, settings: Settings) -> int:
+    """Return the memory of tokens in double precision, twice, and of the matrices of Newton."""
+    tokens = _simulated_bytes(task, {**settings, "dtype": "float64"})
+    return 2 * tokens + 32 * int(settings["dim"]) ** 2
 
 
 _RIDGES = {"alpha": 4.0, "ridge_k": 1.0, "ridge_v": 1.0}
@@ -205,6 +212,31 @@ COMPUTATIONS: dict[str, Computation] = {
     ),
     "flow": Computation(
         "slrlab.theory.landscape:gradient_flow", "risk at the end of gradient flow", "risk"
+    ),
+    "best-activation": Computation(
+        "slrlab.experiments.departures:best_activation",
+        "least risk of any activation of the atlas",
+        "risk",
+        "error",
+        example={"activations": "softmax,linear"},
+    ),
+    "universality": Computation(
+        "slrlab.experiments.universality:law_gap",
+        "test risk of training on tokens of a law, minus the theory of Gaussian ones",
+        "gap",
+        "gap_error",
+        example={**_RIDGES, "token_law": "rademacher", "dim": 20, "tolerance": 0.05},
+        fixed={"seeds": 1},
+        memory=_simulated_bytes,
+    ),
+    "labels": Computation(
+        "slrlab.simulation.training.labels:simulate_labels",
+        "test risk with keys from labelled locations",
+        "test_risk",
+        "test_risk_error",
+        example={**_RIDGES, "dim": 20, "test_samples": 100},
+        fixed={"seeds": 1},
+        memory=_labelled_bytes,
     ),
 }
 
