@@ -23,9 +23,16 @@ from slrlab.experiments.best_maps import (
     bias_limit,
 )
 from slrlab.experiments.departures import Departure, DeparturePoint, best_activation, departure
+from slrlab.experiments.diagnosis import (
+    HeadDiagnosis,
+    LengthPrediction,
+    diagnose_file,
+    diagnose_scores,
+)
 from slrlab.experiments.flows import FlowComparison, compare_descent, compare_sgd
 from slrlab.experiments.labels import LabelPoint, LabelsWorth, labels_worth
 from slrlab.experiments.properties import lacks, properties
+from slrlab.experiments.requirements import Need, Requirement, require
 from slrlab.experiments.sweeps import Store, Sweep, SweepSummary, read_sweep, run_sweep
 from slrlab.experiments.transfer import LengthTransfer, TransferPoint, length_transfer
 from slrlab.experiments.universality import LawVerdict, Universality, universality
@@ -41,6 +48,7 @@ from slrlab.model.activations import (
 from slrlab.model.arrangements import ArrangementTask, TokenKind
 from slrlab.model.families import LengthScaled, Ratio, StickBreaking, TopK
 from slrlab.model.lengths import LengthLaw, LengthLike
+from slrlab.model.measured import MeasuredTask
 from slrlab.model.neighbours import HardNegativeSLR, NeedlesSLR, VarianceSLR
 from slrlab.model.order_parameters import FullOrderParameters, OrderParameters
 from slrlab.model.setting import Setting
@@ -149,6 +157,7 @@ __all__ = [
     "FlowEnsemble",
     "FullOrderParameters",
     "HardNegativeSLR",
+    "HeadDiagnosis",
     "KeyFit",
     "LabelPoint",
     "LabelSimulation",
@@ -157,12 +166,15 @@ __all__ = [
     "LawVerdict",
     "LengthLaw",
     "LengthLike",
+    "LengthPrediction",
     "LengthScaled",
     "LengthTransfer",
     "LocalMinima",
     "MaxSLR",
+    "MeasuredTask",
     "Minimum",
     "MinimumBranch",
+    "Need",
     "NeedlesSLR",
     "Normalised",
     "NotFittedError",
@@ -170,6 +182,7 @@ __all__ = [
     "PopulationRisk",
     "Projection",
     "Ratio",
+    "Requirement",
     "Result",
     "RidgeMap",
     "RiskGradient",
@@ -215,6 +228,8 @@ __all__ = [
     "compare_sgd",
     "correlated_theory",
     "departure",
+    "diagnose_file",
+    "diagnose_scores",
     "draw_dataset",
     "erm_theory",
     "excess_parts",
@@ -241,6 +256,7 @@ __all__ = [
     "read_sweep",
     "register_activation",
     "register_task",
+    "require",
     "ridge_map",
     "risk_and_gradient",
     "risk_at",

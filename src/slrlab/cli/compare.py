@@ -12,24 +12,20 @@ from slrlab.cli.app import command
 from slrlab.cli.console import Output, print_json, print_table, progress
 from slrlab.cli.options import (
     ACTIVATION,
+    ANY_ALPHA,
+    BEST_RIDGE,
     CSV,
     LENGTH,
     NOISE,
-    NOT_NEGATIVE,
-    POSITIVE,
+    PLOT,
+    RISK_ERROR,
     SEED,
     SIGNAL,
     TASK,
     default,
-    number,
-    option,
 )
 from slrlab.experiments.activations import compare as compare_activations
 from slrlab.model.tasks import make_task
-
-_ALPHA = "Samples per dimension, N/D > 0; inf: infinite data."
-_RIDGE = option("Ridge of the training; default: that of least test risk.", NOT_NEGATIVE, "r")
-_TOLERANCE = "Standard error of the risk after training to reach."
 
 
 @command(
@@ -47,15 +43,13 @@ def compare(
     length: Annotated[list[Any], LENGTH],
     noise: Annotated[float, NOISE],
     activation: Annotated[list[str], ACTIVATION],
-    alpha: Annotated[list[float], option(_ALPHA, number("a number > 0 or inf"), "α")],
-    ridge_k: Annotated[float | None, _RIDGE],
-    ridge_v: Annotated[float | None, _RIDGE],
-    tolerance: Annotated[float, option(_TOLERANCE, POSITIVE, "t")],
+    alpha: Annotated[list[float], ANY_ALPHA],
+    ridge_k: Annotated[float | None, BEST_RIDGE],
+    ridge_v: Annotated[float | None, BEST_RIDGE],
+    tolerance: Annotated[float, RISK_ERROR],
     seed: Annotated[int, SEED],
     csv: Annotated[Path | None, CSV] = None,
-    plot: Annotated[
-        Path | None, option("Draw the risks: .png, .pdf or .svg.", Path, "FILE")
-    ] = None,
+    plot: Annotated[Path | None, PLOT] = None,
     output: Output,
 ) -> bool:
     """Activations side by side, beside the best predictor.
@@ -88,7 +82,7 @@ def compare(
     return show(result, output, csv, plot)
 
 
-class Tabular(Protocol):
+class Shown(Protocol):
     """A result with rows for people, a table and a picture."""
 
     @property
@@ -99,7 +93,7 @@ class Tabular(Protocol):
     def plot(self, ax: Axes | None = None) -> Axes: ...
 
 
-def show(result: Tabular, output: Output, csv: Path | None, plot: Path | None) -> bool:
+def show(result: Shown, output: Output, csv: Path | None, plot: Path | None) -> bool:
     """Print a result, write its table and its picture; return whether it is usable."""
     if output.as_json:
         print_json(result.to_dict())
@@ -119,7 +113,7 @@ def check_target(path: Path | None, name: str, kinds: tuple[str, ...]) -> None:
         raise ValueError(f"{name} must be {accepted}, got {path}")
 
 
-def _draw(result: Tabular, path: Path) -> None:
+def _draw(result: Shown, path: Path) -> None:
     """Draw a result into a file."""
     import matplotlib as mpl
 
