@@ -131,8 +131,11 @@ class Setting:
 
     def __str__(self) -> str:
         task = self.task
-        own = [f"{key} {value}" for key, value in task.parameters.items() if key not in _COMMON]
-        shown = ", ".join([f"signal {task.signal:g}", f"length {task.length}", *own])
+        own = {key: value for key, value in task.parameters.items() if key not in _COMMON}
+        numbers = [
+            f"{key} {value:g}" for key, value in own.items() if isinstance(value, int | float)
+        ]
+        shown = ", ".join([f"signal {task.signal:g}", f"length {task.length}", *numbers])
         where = f"{task.name} ({shown})"
         text = where if self.activation is None else f"{self.activation_name} on {where}"
         return text if math.isinf(self.alpha) else f"{text}, alpha {self.alpha:g}"
