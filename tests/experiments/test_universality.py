@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from slrlab import SpikedSLR, universality
+from slrlab import MaxSLR, SpikedSLR, bayes_risk, universality
 from slrlab._result import Estimate
 from slrlab.experiments.student import Limit
 from slrlab.experiments.universality import (
@@ -15,6 +15,7 @@ from slrlab.experiments.universality import (
     LawVerdict,
     law_gap,
 )
+from slrlab.model.activations import SOFTMAX
 
 SETTING = {"alpha": 4.0, "ridge_k": 1.0, "ridge_v": 1.0}
 
@@ -77,6 +78,27 @@ def test_the_gap_of_one_law():
     assert gap.gap == pytest.approx(gap.test_risk - gap.theory_risk)
     assert gap.gap_error > 0.0
     assert gap.to_dict()["token_law"] == "student(5)"
+
+
+@pytest.mark.parametrize("kind", ["spiked", "max"])
+def test_a_common_part_with_infinite_data(kind):
+    """Softmax does not see it: what remains is a task of another signal, with smaller labels."""
+    rng, size, rho, signal = np.random.default_rng(3), 200_000, 0.3, 2.0
+    draw = lambda: (
+        math.sqrt(1.0 - rho) * rng.standard_normal((size, 3))
+        + math.sqrt(rho) * rng.standard_normal((size, 1))
+    )
+    keys, values, location = draw(), draw(), np.zeros(size, dtype=int)
+    if kind == "spiked":
+        keys[:, 0] += math.sqrt(signal)
+        slope, same = math.sqrt(signal) / (1.0 - rho), SpikedSLR(signal / (1.0 - rho), 3)
+    else:
+        location = MaxSLR(signal, 3).select(rng, keys)
+        slope, same = signal, MaxSLR(signal * math.sqrt(1.0 - rho), 3)
+    answers = (SOFTMAX.weights(slope * keys) * values).sum(axis=1)
+    losses = (values[np.arange(size), location] - answers) ** 2
+    expected = (1.0 - rho) * bayes_risk(same).risk
+    assert losses.mean() == pytest.approx(expected, abs=4.0 * losses.std() / math.sqrt(size))
 
 
 @pytest.mark.parametrize(

@@ -10,16 +10,12 @@ import typer
 from slrlab.cli.app import command
 from slrlab.cli.compare import check_target, show
 from slrlab.cli.console import Output, progress
-from slrlab.cli.options import CSV, LENGTH, NOISE, SIGNAL, number, option
+from slrlab.cli.options import CSV, LENGTH, NOISE, PLOT, SIGNAL, listed, number, option
 from slrlab.experiments.departures import DIRECTIONS
 from slrlab.experiments.departures import departure as along
 
 _VALUES = "Values of the parameter; default: a range that includes spiked-SLR."
 _ACTIVATION = "Only these activations compete with softmax; repeatable. Default: the whole atlas."
-
-
-def _numbers(text: Any) -> list[float]:
-    return [number("numbers")(part) for part in str(text).split(",")]
 
 
 @command(along)
@@ -28,15 +24,13 @@ def departure(
     direction: Annotated[
         str, typer.Argument(help=f"{', '.join(DIRECTIONS)}.", metavar="DIRECTION")
     ],
-    values: Annotated[Any, option(_VALUES, _numbers, "x,x,…")],
+    values: Annotated[Any, option(_VALUES, listed(number("numbers")), "x,x,…")],
     signal: Annotated[float, SIGNAL],
     length: Annotated[Any, LENGTH],
     noise: Annotated[float, NOISE],
     activation: Annotated[list[str] | None, option(_ACTIVATION, str, "NAME_or_EXPR")] = None,
     csv: Annotated[Path | None, CSV] = None,
-    plot: Annotated[
-        Path | None, option("Draw the risks: .png, .pdf or .svg.", Path, "FILE")
-    ] = None,
+    plot: Annotated[Path | None, PLOT] = None,
     output: Output,
 ) -> bool:
     """Bayes risk, softmax and the best activation of the atlas, away from the paper's task.

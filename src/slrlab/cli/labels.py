@@ -8,13 +8,9 @@ from typing import Annotated, Any
 from slrlab.cli.app import command
 from slrlab.cli.compare import check_target, show
 from slrlab.cli.console import Output, print_lines, progress
-from slrlab.cli.options import CSV, POSITIVE, SEED, option, whole
+from slrlab.cli.options import CSV, PLOT, POSITIVE, RISK_ERROR, SEED, listed, option, whole
 from slrlab.experiments.labels import ALPHAS, labels_worth
 from slrlab.model.tasks import Task
-
-
-def _numbers(text: Any) -> list[float]:
-    return [POSITIVE(part) for part in str(text).split(",")]
 
 
 @command(labels_worth)
@@ -22,19 +18,15 @@ def labels(
     *,
     task: Task,
     alpha: Annotated[
-        Any, option("Labelled sequences per dimension.", _numbers, "α,α,…")
+        Any, option("Labelled sequences per dimension.", listed(POSITIVE), "α,α,…")
     ] = ",".join(f"{value:g}" for value in ALPHAS),
     loss: Annotated[str, option("Loss of the locations.", str, "cross entropy|least squares")],
     dim: Annotated[int, option("Dimensions D.", whole(2), "D")],
     seeds: Annotated[int, option("Datasets for each alpha.", whole(2), "n")],
     seed: Annotated[int, SEED],
-    tolerance: Annotated[
-        float, option("Standard error of the test risk of the theory.", POSITIVE, "t")
-    ],
+    tolerance: Annotated[float, RISK_ERROR],
     csv: Annotated[Path | None, CSV] = None,
-    plot: Annotated[
-        Path | None, option("Draw the overlaps: .png, .pdf or .svg.", Path, "FILE")
-    ] = None,
+    plot: Annotated[Path | None, PLOT] = None,
     output: Output,
 ) -> bool:
     """Keys fitted to labelled locations, beside training from y alone.

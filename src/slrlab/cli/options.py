@@ -64,9 +64,9 @@ def whole(low: int = 0, high: int | None = None) -> Parser:
     return parser(read)
 
 
-def lengths(text: Any) -> list[int]:
-    """Read lengths of sequences, such as 2,10,100."""
-    return [whole(2)(part) for part in str(text).split(",")]
+def listed(parse: Parser) -> Parser:
+    """Return the parser of several values with commas between them, such as 2,10,100."""
+    return lambda text: [parse(part) for part in str(text).split(",")]
 
 
 def option(help: str, parser: Parser | None = None, metavar: str = "", *names: str) -> Any:  # noqa: A002
@@ -89,6 +89,8 @@ def given(**options: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
+lengths = listed(whole(2))
+"""Reads lengths of sequences, or dimensions."""
 FINITE = number("a finite number")
 POSITIVE, NOT_NEGATIVE = number("a finite number > 0"), number("a finite number >= 0")
 TASK = option(f"Task: {', '.join(TASKS)}.", metavar="NAME")
@@ -163,10 +165,6 @@ def read_activation(
     return make_activation(activation, bias=bias)
 
 
-def _dimensions(text: str) -> list[int]:
-    return [whole(2)(part) for part in text.split(",")]
-
-
 @dataclass(frozen=True)
 class Sizes:
     """The dimension of a simulation, or several to extrapolate from."""
@@ -180,7 +178,7 @@ class Sizes:
         option(
             "Several dimensions, such as 250,1000: compare at each, and as D → ∞ by fitting a + "
             "b/D.",
-            _dimensions,
+            lengths,
             "D,D,…",
         ),
     ] = None

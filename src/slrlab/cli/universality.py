@@ -11,12 +11,13 @@ from slrlab.cli.console import Output, print_lines, progress
 from slrlab.cli.options import (
     ALPHA,
     CSV,
-    POSITIVE,
     RIDGE_K,
     RIDGE_V,
+    RISK_ERROR,
     SEED,
     TEST_SAMPLES,
     TOKEN_LAW,
+    lengths,
     option,
     whole,
 )
@@ -28,10 +29,6 @@ from slrlab.model.tasks import Task
 _DIMS = "Two or more dimensions; the differences are fitted as a + b/D."
 
 
-def _dimensions(text: Any) -> list[int]:
-    return [whole(2)(part) for part in str(text).split(",")]
-
-
 @command(compare_laws)
 def universality(
     *,
@@ -41,15 +38,13 @@ def universality(
     ridge_k: Annotated[float, RIDGE_K],
     ridge_v: Annotated[float, RIDGE_V],
     token_law: Annotated[list[str], TOKEN_LAW] = list(LAWS),  # noqa: B006
-    dims: Annotated[Any, option(_DIMS, _dimensions, "D,D,…")] = ",".join(map(str, DIMS)),
+    dims: Annotated[Any, option(_DIMS, lengths, "D,D,…")] = ",".join(map(str, DIMS)),
     seeds: Annotated[int, option("Trainings at each dimension.", whole(2), "n")],
     seed: Annotated[int, SEED],
     test_samples: Annotated[int, TEST_SAMPLES],
-    tolerance: Annotated[
-        float, option("Standard error of the test risk of the theory.", POSITIVE, "t")
-    ],
+    tolerance: Annotated[float, RISK_ERROR],
     csv: Annotated[Path | None, CSV] = None,
-    plot: Annotated[Path | None, option("Draw the gaps: .png, .pdf or .svg.", Path, "FILE")] = None,
+    plot: Annotated[Path | None, PLOT] = None,
     output: Output,
 ) -> bool:
     """Attention trained on tokens of several laws, beside the theory of Gaussian tokens.
