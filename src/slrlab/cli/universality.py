@@ -11,6 +11,7 @@ from slrlab.cli.console import Output, print_lines, progress
 from slrlab.cli.options import (
     ALPHA,
     CSV,
+    PLOT,
     RIDGE_K,
     RIDGE_V,
     RISK_ERROR,
