@@ -22,6 +22,7 @@ from slrlab.experiments.best_maps import (
     best_normalised,
     bias_limit,
 )
+from slrlab.experiments.departures import Departure, DeparturePoint, best_activation, departure
 from slrlab.experiments.diagnosis import (
     HeadDiagnosis,
     LengthPrediction,
@@ -29,10 +30,12 @@ from slrlab.experiments.diagnosis import (
     diagnose_scores,
 )
 from slrlab.experiments.flows import FlowComparison, compare_descent, compare_sgd
+from slrlab.experiments.labels import LabelPoint, LabelsWorth, labels_worth
 from slrlab.experiments.properties import lacks, properties
 from slrlab.experiments.requirements import Need, Requirement, require
 from slrlab.experiments.sweeps import Store, Sweep, SweepSummary, read_sweep, run_sweep
 from slrlab.experiments.transfer import LengthTransfer, TransferPoint, length_transfer
+from slrlab.experiments.universality import LawVerdict, Universality, universality
 from slrlab.model.activations import (
     Activation,
     Elementwise,
@@ -42,9 +45,11 @@ from slrlab.model.activations import (
     make_activation,
     register_activation,
 )
+from slrlab.model.arrangements import ArrangementTask, TokenKind
 from slrlab.model.families import LengthScaled, Ratio, StickBreaking, TopK
 from slrlab.model.lengths import LengthLaw, LengthLike
 from slrlab.model.measured import MeasuredTask
+from slrlab.model.neighbours import HardNegativeSLR, NeedlesSLR, VarianceSLR
 from slrlab.model.order_parameters import FullOrderParameters, OrderParameters
 from slrlab.model.setting import Setting
 from slrlab.model.tasks import (
@@ -56,14 +61,17 @@ from slrlab.model.tasks import (
     make_task,
     register_task,
 )
+from slrlab.model.token_laws import TokenLaw
 from slrlab.simulation.data.dataset import Dataset, Teacher, draw_dataset
 from slrlab.simulation.descent.full_batch import gradient_descent
 from slrlab.simulation.descent.stochastic import online_sgd, sgd
 from slrlab.simulation.descent.trajectory import Trajectory
 from slrlab.simulation.estimator.attention import SingleLocationAttention
+from slrlab.simulation.estimator.keys import KeyFit, fit_keys, fit_values
 from slrlab.simulation.estimator.scaler import SequenceScaler
 from slrlab.simulation.message_passing.amp import AmpRun, AmpSimulation, run_amp
 from slrlab.simulation.training.erm import ErmRun, ErmSimulation, simulate_erm
+from slrlab.simulation.training.labels import LabelSimulation, simulate_labels
 from slrlab.simulation.training.objective import Weights
 from slrlab.theory.bayes_optimal import (
     AmpStateEvolution,
@@ -74,10 +82,12 @@ from slrlab.theory.bayes_optimal import (
     bayes_thresholds,
 )
 from slrlab.theory.erm import (
+    CorrelatedTheory,
     ErmBranch,
     ErmTheory,
     LargeAlpha,
     RidgeMap,
+    correlated_theory,
     erm_theory,
     large_alpha,
     optimal_ridge,
@@ -122,6 +132,7 @@ __all__ = [
     "AmpRun",
     "AmpSimulation",
     "AmpStateEvolution",
+    "ArrangementTask",
     "BayesOptimal",
     "BayesRisk",
     "BayesThresholds",
@@ -130,7 +141,10 @@ __all__ = [
     "ClusterError",
     "ComputationError",
     "ConvergenceWarning",
+    "CorrelatedTheory",
     "Dataset",
+    "Departure",
+    "DeparturePoint",
     "Elementwise",
     "ErmBranch",
     "ErmRun",
@@ -142,8 +156,14 @@ __all__ = [
     "FlowComparison",
     "FlowEnsemble",
     "FullOrderParameters",
+    "HardNegativeSLR",
     "HeadDiagnosis",
+    "KeyFit",
+    "LabelPoint",
+    "LabelSimulation",
+    "LabelsWorth",
     "LargeAlpha",
+    "LawVerdict",
     "LengthLaw",
     "LengthLike",
     "LengthPrediction",
@@ -155,6 +175,7 @@ __all__ = [
     "Minimum",
     "MinimumBranch",
     "Need",
+    "NeedlesSLR",
     "Normalised",
     "NotFittedError",
     "OrderParameters",
@@ -183,16 +204,21 @@ __all__ = [
     "Task",
     "Teacher",
     "TiltedTask",
+    "TokenKind",
+    "TokenLaw",
     "TooLargeError",
     "TopK",
     "Trajectory",
     "TransferPoint",
+    "Universality",
+    "VarianceSLR",
     "WeightStatistics",
     "Weights",
     "amp_state_evolution",
     "bayes_optimal",
     "bayes_risk",
     "bayes_thresholds",
+    "best_activation",
     "best_elementwise",
     "best_normalised",
     "bias_limit",
@@ -200,16 +226,21 @@ __all__ = [
     "compare_amp",
     "compare_descent",
     "compare_sgd",
+    "correlated_theory",
+    "departure",
     "diagnose_file",
     "diagnose_scores",
     "draw_dataset",
     "erm_theory",
     "excess_parts",
+    "fit_keys",
+    "fit_values",
     "flow_ensemble",
     "follow_minimum",
     "gradient_descent",
     "gradient_flow",
     "hit_rate",
+    "labels_worth",
     "lacks",
     "large_alpha",
     "length_transfer",
@@ -235,6 +266,8 @@ __all__ = [
     "sgd",
     "sgd_flow",
     "simulate_erm",
+    "simulate_labels",
     "tabulate",
+    "universality",
     "weight_statistics",
 ]

@@ -19,8 +19,8 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import ClassVar, TypeVar
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -109,12 +109,14 @@ class Task(ABC):
         """
 
     @property
+    def parameters(self) -> dict[str, Any]:
+        """Signal, length, noise and those that only this kind of task has, by their names."""
+        return {one.name: getattr(self, one.name) for one in fields(self)}
+
+    @property
     def is_named(self) -> bool:
-        """Whether `make_task` makes it from its name and its three parameters."""
-        if self.name not in TASKS:
-            return False
-        same = make_task(self.name, signal=self.signal, length=self.length, noise=self.noise)
-        return same == self
+        """Whether `make_task` makes it from its name and its parameters."""
+        return self.name in TASKS and make_task(self.name, **self.parameters) == self
 
     def posterior(self, scores: FloatArray) -> FloatArray:
         """Return ``P(ε=ℓ | χ*)`` along the last axis."""
@@ -321,7 +323,7 @@ def lookup(task: Task, registry: Mapping[type, _Entry]) -> _Entry:
     return registry.get(type(task), registry[family])
 
 
-TASKS: dict[str, type[Task]] = {}
+TASKS: dict[str, type[Task]] = {task.name: task for task in (SpikedSLR, MaxSLR)}
 _T = TypeVar("_T", bound=type[Task])
 
 
@@ -333,15 +335,15 @@ def register_task(task: _T) -> _T:
     return task
 
 
-for _task in (SpikedSLR, MaxSLR):
-    register_task(_task)
-
-
-def make_task(name: str, *, signal: float, length: LengthLike, noise: float = 0.0) -> Task:
-    """Return the task called ``name``.
+def make_task(
+    name: str, *, signal: float, length: LengthLike, noise: float = 0.0, **own: Any
+) -> Task:
+    """Return the task called ``name``; ``own`` are parameters that only this kind of task has.
 
     >>> make_task("max", signal=3.0, length="1,2,3").length.mean
     2.0
     """
     build: Callable[..., Task] = TASKS[_checks.choice(name, "task", TASKS)]
-    return build(signal=signal, length=length, noise=noise)
+    for word in own.keys() - {one.name for one in fields(TASKS[name])}:
+        _checks.fail(word, f"left out for the task {name}", own[word])
+    return build(signal=signal, length=length, noise=noise, **own)

@@ -17,7 +17,7 @@ from typing import Any
 from slrlab import _checks
 from slrlab._result import Result
 from slrlab.model.activations import make_activation
-from slrlab.model.tasks import Task, make_task
+from slrlab.model.tasks import TASKS, Task, make_task
 
 Settings = Mapping[str, Any]
 TASK: dict[str, Any] = {"task": "spiked", "signal": 2.0, "length": 3, "noise": 0.0}
@@ -95,14 +95,15 @@ class Computation:
         ValueError
             If a setting is unknown, missing or out of range.
         """
+        known = self.settings | task_parameters(settings.get("task", TASK["task"]))
         for name in settings:
-            _checks.choice(name, "setting", self.settings)
-        whole = self.settings | dict(settings)
+            _checks.choice(name, "setting", known)
+        whole = known | dict(settings)
         for name, value in whole.items():
             if value is REQUIRED:
                 raise ValueError(f"setting {name} must be given, got nothing")
         task = task_of(whole)
-        whole |= {"signal": task.signal, "noise": task.noise, "length": str(task.length)}
+        whole |= task.parameters | {"length": str(task.length)}
         if self.takes_activation:
             make_activation(whole["activation"], bias=whole["bias"])
         arguments = _parameters(self.function)
@@ -134,10 +135,17 @@ def _floats(value: Any) -> Any:
     return float(value) if type(value) is int else value
 
 
+def task_parameters(name: str) -> dict[str, Any]:
+    """Return the parameters that a task has beside those of all tasks, with their defaults."""
+    given = inspect.signature(TASKS[_checks.choice(name, "task", TASKS)]).parameters
+    return {word: one.default for word, one in given.items() if word not in TASK}
+
+
 def task_of(settings: Settings) -> Task:
     """Return the task that settings describe."""
-    given = {name: settings[name] for name in ("signal", "length", "noise")}
-    return make_task(settings["task"], **given)
+    name = settings["task"]
+    words = [word for word in TASK if word != "task"]
+    return make_task(name, **{word: settings[word] for word in (*words, *task_parameters(name))})
 
 
 def _imported(function: str) -> Callable[..., Any]:
@@ -158,7 +166,14 @@ def _types(argument: inspect.Parameter) -> set[str]:
 def _simulated_bytes(task: Task, settings: Settings) -> int:
     from slrlab.simulation.training.erm import training_bytes
 
-    return training_bytes(task, settings["dim"], settings["alpha"], settings["dtype"])
+    dtype = settings.get("dtype", "float32")
+    return training_bytes(task, settings["dim"], settings["alpha"], dtype)
+
+
+def _labelled_bytes(task: Task, settings: Settings) -> int:
+    """Return the memory of tokens in double precision, twice, and of the matrices of Newton."""
+    tokens = _simulated_bytes(task, {**settings, "dtype": "float64"})
+    return 2 * tokens + 32 * int(settings["dim"]) ** 2
 
 
 _RIDGES = {"alpha": 4.0, "ridge_k": 1.0, "ridge_v": 1.0}
@@ -197,6 +212,31 @@ COMPUTATIONS: dict[str, Computation] = {
     ),
     "flow": Computation(
         "slrlab.theory.landscape:gradient_flow", "risk at the end of gradient flow", "risk"
+    ),
+    "best-activation": Computation(
+        "slrlab.experiments.departures:best_activation",
+        "least risk of any activation of the atlas",
+        "risk",
+        "error",
+        example={"activations": "softmax,linear"},
+    ),
+    "universality": Computation(
+        "slrlab.experiments.universality:law_gap",
+        "test risk of training on tokens of a law, minus the theory of Gaussian ones",
+        "gap",
+        "gap_error",
+        example={**_RIDGES, "token_law": "rademacher", "dim": 20, "tolerance": 0.05},
+        fixed={"seeds": 1},
+        memory=_simulated_bytes,
+    ),
+    "labels": Computation(
+        "slrlab.simulation.training.labels:simulate_labels",
+        "test risk with keys from labelled locations",
+        "test_risk",
+        "test_risk_error",
+        example={**_RIDGES, "dim": 20, "test_samples": 100},
+        fixed={"seeds": 1},
+        memory=_labelled_bytes,
     ),
 }
 

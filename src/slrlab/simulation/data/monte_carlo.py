@@ -14,6 +14,7 @@ from slrlab import _checks
 from slrlab._result import Estimate
 from slrlab._types import FloatArray
 from slrlab.model.activations import Activation, make_activation
+from slrlab.model.arrangements import relevant_values
 from slrlab.model.order_parameters import OrderParameters
 from slrlab.model.tasks import Task
 from slrlab.simulation.data.dataset import Teacher
@@ -120,7 +121,7 @@ def _average(
     for length, size in _batches(task, samples, rng):
         keys, location = task.sample_scores(rng, size, length)
         values = rng.standard_normal(keys.shape)
-        labels = values[np.arange(size), location] + task.noise * rng.standard_normal(size)
+        labels = relevant_values(values, location) + task.noise * rng.standard_normal(size)
         losses = (labels - predict(keys, values, rng)) ** 2
         total += float(losses.sum())
         square += float((losses**2).sum())

@@ -239,8 +239,9 @@ def _fresh(
     assert teacher is not None
     drawn = batch // 2 if mirrored else batch
     each = max(1, int(_BLOCK / (teacher.dim * task.length.mean * batch)))
-    size = {"samples": drawn * total, "size": drawn * each}
-    for data in fresh_batches(task, teacher, seed=seed, **size):  # stream 0 is the test sample
+    count, size = drawn * total, drawn * each
+    # stream 0 is the test sample
+    for data in fresh_batches(task, teacher, samples=count, seed=seed, size=size):
         order = np.arange(data.samples)
         if mirrored:  # half a batch, then its mirror images
             both = np.stack([order, order + data.samples]).reshape(2, -1, drawn)

@@ -13,6 +13,7 @@ import numpy as np
 
 from slrlab import _checks
 from slrlab._result import Result, Status
+from slrlab.model.arrangements import ArrangementTask
 from slrlab.model.setting import Setting
 from slrlab.model.tasks import SelectionTask, Task, TiltedTask
 from slrlab.numerics import selection
@@ -21,6 +22,7 @@ from slrlab.numerics.steep import STEEP, aligned_moments, softmax_first, softmax
 from slrlab.theory.moments.nodes import gauss_weights, key_nodes, laplace_step, tilted_nodes
 from slrlab.theory.moments.selected import selection_grid
 from slrlab.theory.moments.steep import value_grid
+from slrlab.theory.population.arranged import arranged_risk
 
 _LEVELS = (1.0, 1.35)
 
@@ -36,7 +38,7 @@ class BayesRisk(Result):
     nishimori_gap
         Relative difference between the two forms of the noiseless risk.
     error
-        Estimate of the numerical error of ``risk``.
+        Estimate of the numerical error of ``risk``; a standard error if it is sampled.
     """
 
     risk: float
@@ -63,6 +65,8 @@ def bayes_risk(task: Task) -> BayesRisk:
     """
     if math.isinf(task.signal) or task.length.longest == 1 or _negligible(task):
         return _result(task, Status.LIMIT, 0.0, 0.0, 0.0)
+    if isinstance(task, ArrangementTask):
+        return _arranged(task)
     if isinstance(task, TiltedTask):
         pairs = [_tilted(task, level) for level in _LEVELS]
     elif isinstance(task, SelectionTask):
@@ -87,6 +91,15 @@ def _result(task: Task, status: Status, risk: float, gap: float, error: float) -
         error=error,
         setting=Setting(task),
     )
+
+
+def _arranged(task: ArrangementTask) -> BayesRisk:
+    """Return the risk of a task with several kinds of tokens; long sequences are sampled."""
+    risk, gap, error, sampled = arranged_risk(task)
+    if sampled:
+        return _result(task, Status.SAMPLED, risk, gap, error)
+    fine = error <= 1e-8 * max(risk, 1e-4)
+    return _result(task, Status.CONVERGED if fine else Status.INACCURATE, risk, gap, error)
 
 
 def _negligible(task: Task) -> bool:

@@ -45,6 +45,20 @@ def softmax_tail(signal: float, length: int) -> float:
     return (length - 1) * math.sqrt(math.pi) / 2.0 * math.exp(-signal / 4.0) / math.sqrt(signal)
 
 
+def needles_softmax_risk(signal: float, length: int, needles: int) -> float:
+    r"""Return the least noiseless risk of softmax with ``J >= 2`` needles as ``ν → ∞``.
+
+    Short keys weigh the needles evenly, long keys shut out the other tokens. To leading order the
+    risk is ``(J−1)/J·m² + (L−J)/J·e^{−2m√ν}``; its minimum ``(J−1)/(4Jν)·W(W+2)``, with Lambert's
+    ``W = W(2ν(L−J)/(J−1))``, falls as ``(log ν)²/ν``, a power of the signal.
+
+    >>> round(needles_softmax_risk(1e6, 10, 2) / 2.7820837817e-05, 4)
+    1.0
+    """
+    w = float(special.lambertw(2.0 * signal * (length - needles) / (needles - 1)).real)
+    return (needles - 1) / (4.0 * needles * signal) * w * (w + 2.0)
+
+
 def best_elementwise_risk(task: SpikedSLR) -> float:
     r"""Return the least risk of *any* elementwise activation on spiked-SLR at a fixed length.
 

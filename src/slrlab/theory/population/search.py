@@ -18,7 +18,7 @@ from slrlab._errors import ComputationError
 from slrlab._result import Status
 from slrlab._types import FloatArray
 from slrlab.model.activations import LINEAR, Activation, Elementwise, Projection
-from slrlab.model.families import LengthScaled, TopK
+from slrlab.model.families import LengthScaled, StickBreaking, TopK
 from slrlab.model.tasks import SelectionTask, Task
 from slrlab.numerics.minimise import Minimum, newton_minimum
 from slrlab.theory.moments import attention_moments
@@ -108,9 +108,10 @@ def best_keys(task: Task, activation: Activation) -> KeySearch:
 
 def _is_sampled(task: Task, activation: Activation) -> bool:
     """Return whether the moments of a typical point are sampled."""
-    if not isinstance(activation, Projection | TopK):
+    if not isinstance(_base(activation), Projection | TopK | StickBreaking):
         return False
-    return attention_moments(task, activation, 1.0, resolution=_SAMPLED).sampled_error > 0.0
+    fixed = _shaped(activation, 0.0 if activation.bias is None else None)
+    return attention_moments(task, fixed, 1.0, resolution=_SAMPLED).sampled_error > 0.0
 
 
 def _shaped(activation: Activation, bias: float | None) -> Activation:

@@ -17,6 +17,7 @@ from slrlab._plot import axes_of, mark_of
 from slrlab._result import Estimate, Result, Status
 from slrlab._types import FloatArray
 from slrlab.model.activations import SOFTMAX, Activation
+from slrlab.model.arrangements import relevant_count
 from slrlab.model.setting import Setting
 from slrlab.model.tasks import Task, TiltedTask
 from slrlab.theory.moments import AttentionMoments
@@ -170,6 +171,8 @@ def weight_statistics(
     chosen = checked(task, activation, 1.0)
     if math.isinf(task.signal) and isinstance(task, TiltedTask):
         _checks.fail("signal", "finite: the relevant score is infinite", task.signal)
+    if relevant_count(task) > 1:
+        _checks.fail("task", "one with a single relevant token", task.name)
     found = minimal_risk(task, chosen) if order is None else order
     m_k, R_k = key_overlaps(found)
     fixed, bias = _fixed(chosen, found)

@@ -1,0 +1,58 @@
+"""The figures of the full report alone: toys, and the stored tables of the full profile."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from slrlab.experiments.departures import BEST
+from slrlab.figures import make_figure
+from slrlab.figures.registry import figure_module
+
+TABLES = Path(__file__).parents[2] / "docs" / "assets" / "tables"
+NAMES = ("departures", "universality", "labels")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_a_toy_is_computed_and_drawn(name, tmp_path, monkeypatch):
+    monkeypatch.setenv("SLRLAB_WORKERS", "1")
+    paths = make_figure(name, tmp_path, profile="toy")
+    frame = pd.read_csv(paths[0])
+    assert set(frame["profile"]) == {"toy"}
+    figure = figure_module(name).draw(frame)
+    assert figure.legends
+    assert all(axes.lines or axes.collections for axes in figure.axes)
+
+
+@pytest.fixture(scope="module")
+def departures():
+    return pd.read_csv(TABLES / "figure-departures-full.csv")
+
+
+def test_softmax_is_best_at_the_origin_alone(departures):
+    softmax = departures[departures["activation"] == "softmax"].set_index(["panel", "value"])
+    for panel, origin in (("similarity", 0.0), ("needles", 1.0), ("variance", 1.0)):
+        assert abs(softmax["excess"][panel, origin]) < 1e-9
+        away = softmax.loc[panel].drop(origin)
+        rest = away[away.index != 10.0] if panel == "needles" else away
+        assert (rest["excess"] > 1e-7).all()
+    assert softmax["risk"]["needles", 10.0] == pytest.approx(0.0, abs=1e-12)
+    best = departures[departures["activation"] == BEST]
+    every = departures[departures["activation"] != BEST].groupby(["panel", "value"])["risk"].min()
+    for row in best.to_dict("records"):
+        assert row["risk"] == every[row["panel"], row["value"]]
+        assert row["risk"] > row["bayes_risk"] - 5.0 * row["bayes_error"] - 1e-9
+
+
+def test_the_picture_of_the_departures(departures):
+    figure = figure_module("departures").draw(departures)
+    above, below = figure.axes[:4], figure.axes[4:]
+    labels = [line.get_label() for line in above[1].lines]
+    assert {"Bayes", "softmax", "sigmoid", "linear", BEST} <= set(labels)
+    assert all(axes.get_yscale() == "log" for axes in below)
+    curve = next(line for line in above[3].lines if line.get_label() == "softmax")
+    bayes = next(line for line in above[3].lines if line.get_label() == "Bayes")
+    last = np.asarray(curve.get_ydata())[-1] / np.asarray(bayes.get_ydata())[-1]
+    assert last > 1e5  # a power against an exponential
