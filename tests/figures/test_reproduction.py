@@ -1,5 +1,6 @@
 """How everything is computed: order, progress, resumption; and the page that shows it."""
 
+import dataclasses
 import re
 import subprocess
 import sys
@@ -127,7 +128,7 @@ def test_what_was_known_before_says_nothing_about_the_speed(tmp_path, monkeypatc
 
 
 def test_the_items_that_need_no_compiled_code_come_first(tmp_path):
-    items = list(reproduction._items(tmp_path, "toy"))
+    items = list(reproduction._items(tmp_path, "full"))
     assert items[-1] == CLAIMS_ITEM
     assert set(items) == {*map(figure_item, FIGURES), *map(report.table_item, TABLES), CLAIMS_ITEM}
     figures = [figure_module(item.split()[1]).ABOUT for item in items if item[:6] == "figure"]
@@ -137,6 +138,17 @@ def test_the_items_that_need_no_compiled_code_come_first(tmp_path):
     costs = [sum(about.costs.values()) for about in figures]
     first = compiled.index(True)
     assert costs == sorted(costs[:first]) + sorted(costs[first:], reverse=True)
+
+
+def test_short_reports_leave_out_what_is_for_the_full_one(tmp_path, few, monkeypatch):
+    about = dataclasses.replace(figure_module("2").ABOUT, full_only=True)
+    monkeypatch.setattr(figure_module("2"), "ABOUT", about)
+    for profile, names in (("toy", ["length"]), ("quick", ["length"]), ("full", ["length", "2"])):
+        items = [*map(figure_item, names), CLAIMS_ITEM]
+        assert list(reproduction._items(tmp_path, profile)) == items
+        assert Contents(tmp_path, profile).pending == items
+        page = render(Contents(tmp_path, profile))
+        assert ("Figure 2:" in page) == (profile == "full")
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ and, for a figure, ``draw``; a new one is registered nowhere else.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from math import inf
@@ -26,7 +26,7 @@ class About:
     ``caption`` says in two to four sentences what is drawn and what to see. ``costs`` are the
     seconds of one core that each stage (a label of its progress) takes in the quick profile.
     ``compiled`` is true if it calls compiled kernels. ``section`` is the part of the report that
-    shows it.
+    shows it. ``full_only`` keeps a figure that is not in the paper out of short reports.
     """
 
     title: str
@@ -34,6 +34,7 @@ class About:
     costs: Mapping[str, float] = field(default_factory=dict)
     compiled: bool = False
     section: str = "Figures"
+    full_only: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "caption", " ".join(self.caption.split()))
@@ -59,6 +60,11 @@ FIGURES, TABLES = _modules("figure"), _modules("table")
 def depends_on_profile(value: object) -> bool:
     """Return whether a constant of a module has one value for each profile."""
     return isinstance(value, dict) and set(value) == set(PROFILES)
+
+
+def reported(names: Iterable[str], profile: str) -> list[str]:
+    """Return those of the figures that the report of a profile shows."""
+    return [name for name in names if profile == "full" or not figure_module(name).ABOUT.full_only]
 
 
 def figure_module(name: str) -> ModuleType:
