@@ -24,6 +24,7 @@ from slrlab.experiments.best_maps import (
 )
 from slrlab.experiments.flows import FlowComparison, compare_descent, compare_sgd
 from slrlab.experiments.properties import lacks, properties
+from slrlab.experiments.sphere_flows import compare_sphere
 from slrlab.experiments.sweeps import Store, Sweep, SweepSummary, read_sweep, run_sweep
 from slrlab.experiments.transfer import LengthTransfer, TransferPoint, length_transfer
 from slrlab.model.activations import (
@@ -37,8 +38,10 @@ from slrlab.model.activations import (
 )
 from slrlab.model.families import LengthScaled, Ratio, StickBreaking, TopK
 from slrlab.model.lengths import LengthLaw, LengthLike
+from slrlab.model.marion import MarionSLR
 from slrlab.model.order_parameters import FullOrderParameters, OrderParameters
 from slrlab.model.setting import Setting
+from slrlab.model.sphere import Sphere
 from slrlab.model.tasks import (
     MaxSLR,
     SelectionTask,
@@ -91,6 +94,7 @@ from slrlab.theory.landscape import (
     minimum_from,
     risk_and_gradient,
     sgd_flow,
+    sphere_flow,
     tabulate,
 )
 from slrlab.theory.population.bayes_risk import BayesRisk, bayes_risk
@@ -140,6 +144,7 @@ __all__ = [
     "LengthScaled",
     "LengthTransfer",
     "LocalMinima",
+    "MarionSLR",
     "MaxSLR",
     "Minimum",
     "MinimumBranch",
@@ -159,6 +164,7 @@ __all__ = [
     "Setting",
     "SingleLocationAttention",
     "SlrlabError",
+    "Sphere",
     "SpikedSLR",
     "Status",
     "StickBreaking",
@@ -187,6 +193,7 @@ __all__ = [
     "compare_amp",
     "compare_descent",
     "compare_sgd",
+    "compare_sphere",
     "draw_dataset",
     "erm_theory",
     "excess_parts",
@@ -219,6 +226,7 @@ __all__ = [
     "sgd",
     "sgd_flow",
     "simulate_erm",
+    "sphere_flow",
     "tabulate",
     "weight_statistics",
 ]

@@ -23,7 +23,7 @@ from slrlab._result import Estimate, Result, Status
 from slrlab._types import FloatArray
 from slrlab.model.activations import SOFTPLUS, Normalised, make_activation
 from slrlab.model.setting import Setting
-from slrlab.model.tasks import Task, TiltedTask
+from slrlab.model.tasks import Task, TiltedTask, check_task
 from slrlab.theory.population.bayes_risk import bayes_risk
 from slrlab.theory.population.key_sample import BLOCKS, KeySample, draw_keys
 from slrlab.theory.population.minimal import minimal_risk
@@ -131,6 +131,7 @@ def best_normalised(task: Task, *, knots: int = 13, seed: int = 0) -> BestMap:
     """
     from scipy.optimize import least_squares
 
+    check_task(task)
     if math.isinf(task.signal):
         _checks.fail("signal", "finite", task.signal)
     x = np.linspace(*_ends(task), _checks.integer(knots, "knots", low=3))

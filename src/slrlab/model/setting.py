@@ -73,7 +73,7 @@ class Setting:
     def _parts(self) -> dict[str, Any]:
         """Return what applies, by its name in tables, in JSON and on the command line."""
         task = self.task
-        parts: dict[str, Any] = {"task": task.name, "signal": task.signal}
+        parts: dict[str, Any] = {"task": task.text, "signal": task.signal}
         parts |= {"length": task.length, "noise": task.noise}
         if self.activation is not None:
             parts["activation"] = self.activation_name
@@ -131,6 +131,6 @@ class Setting:
 
     def __str__(self) -> str:
         task = self.task
-        where = f"{task.name} (signal {task.signal:g}, length {task.length})"
+        where = f"{task.text} (signal {task.signal:g}, length {task.length})"
         text = where if self.activation is None else f"{self.activation_name} on {where}"
         return text if math.isinf(self.alpha) else f"{text}, alpha {self.alpha:g}"

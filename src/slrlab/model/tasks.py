@@ -17,8 +17,8 @@ are computed.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, TypeVar
 
@@ -26,103 +26,14 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from slrlab import _checks
 from slrlab._types import FloatArray
-from slrlab.model.lengths import LengthLaw, LengthLike
+from slrlab.model.task import TASKS as TASKS
+from slrlab.model.task import Task as Task
+from slrlab.model.task import make_task as make_task
+from slrlab.model.task import register_task as register_task
 
 _UNSURE = 1e-3  # error of the mass of a density ratio, which may have jumps
 _Entry = TypeVar("_Entry")
-
-
-@dataclass(frozen=True)
-class Task(ABC):
-    """What all tasks share.
-
-    Parameters
-    ----------
-    signal
-        Strength ``ν >= 0`` of the hint that marks the relevant token; ``inf`` is allowed.
-    length
-        Sequence length: a number, a set, weights or a `LengthLaw`.
-    noise
-        Standard deviation ``Δ >= 0`` of the label noise.
-    """
-
-    signal: float
-    length: LengthLaw
-    noise: float = 0.0
-
-    name: ClassVar[str] = ""
-    allows_infinite_signal: ClassVar[bool] = False
-
-    # written out because it takes more kinds of length than the attribute has
-    def __init__(self, signal: float, length: LengthLike, noise: float = 0.0) -> None:
-        given = {"signal": signal, "length": length, "noise": noise}
-        for name, value in given.items():
-            object.__setattr__(self, name, value)
-        self.__post_init__()
-
-    def __post_init__(self) -> None:
-        finite = not self.allows_infinite_signal
-        signal = _checks.non_negative(self.signal, "signal", finite=finite)
-        object.__setattr__(self, "signal", signal)
-        object.__setattr__(self, "length", LengthLaw.of(self.length))
-        object.__setattr__(self, "noise", _checks.non_negative(self.noise, "noise"))
-        if self.noise > 1e100:
-            raise ValueError(f"noise must be at most 1e100, got {self.noise}")
-
-    @property
-    def trivial_risk(self) -> float:
-        """Risk ``1 + Δ²`` of predicting zero."""
-        return 1.0 + self.noise**2
-
-    @property
-    def posterior_scale(self) -> float | None:
-        """The ``c`` for which the posterior is ``softmax(c·χ*)``; None if it has another form."""
-        return None
-
-    @property
-    def steepness(self) -> float:
-        """Typical slope of the log posterior in ``χ*``; numerical grids resolve its inverse."""
-        return max(1.0, self.signal)
-
-    @abstractmethod
-    def log_posterior(self, scores: FloatArray) -> FloatArray:
-        """Return ``log P(ε=ℓ | χ*)`` up to a constant, elementwise."""
-
-    @abstractmethod
-    def sample_scores(
-        self, rng: np.random.Generator, size: int, length: int
-    ) -> tuple[FloatArray, npt.NDArray[np.int64]]:
-        """Draw key scores ``(size, length)`` and the hidden location of each sequence."""
-
-    @property
-    def gaussian_shift(self) -> float | None:
-        """Mean of the relevant score if, given ``ε``, all scores are ``N(·, 1)``; else None."""
-        return None
-
-    @abstractmethod
-    def scores_from_uniforms(self, uniforms: FloatArray) -> FloatArray:
-        """Turn uniforms ``(size, L + 1)`` into key scores ``(size, L)``, the relevant one first.
-
-        The map is as smooth as the task allows, for quasi-Monte Carlo.
-        """
-
-    @property
-    def is_named(self) -> bool:
-        """Whether `make_task` makes it from its name and its three parameters."""
-        if self.name not in TASKS:
-            return False
-        same = make_task(self.name, signal=self.signal, length=self.length, noise=self.noise)
-        return same == self
-
-    def posterior(self, scores: FloatArray) -> FloatArray:
-        """Return ``P(ε=ℓ | χ*)`` along the last axis."""
-        if math.isinf(self.signal):
-            return np.asarray(scores == scores.max(axis=-1, keepdims=True), dtype=float)
-        log_p = self.log_posterior(scores)
-        weights = np.exp(log_p - log_p.max(axis=-1, keepdims=True))
-        return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
 
 
 @dataclass(frozen=True, init=False)
@@ -321,27 +232,5 @@ def lookup(task: Task, registry: Mapping[type, _Entry]) -> _Entry:
     return registry.get(type(task), registry[family])
 
 
-TASKS: dict[str, type[Task]] = {}
-_T = TypeVar("_T", bound=type[Task])
-
-
-def register_task(task: _T) -> _T:
-    """Make a task class available by its ``name`` (class decorator)."""
-    if not task.name:
-        raise ValueError(f"name must be set on the class {task.__name__}, got nothing")
-    TASKS[task.name] = task
-    return task
-
-
 for _task in (SpikedSLR, MaxSLR):
     register_task(_task)
-
-
-def make_task(name: str, *, signal: float, length: LengthLike, noise: float = 0.0) -> Task:
-    """Return the task called ``name``.
-
-    >>> make_task("max", signal=3.0, length="1,2,3").length.mean
-    2.0
-    """
-    build: Callable[..., Task] = TASKS[_checks.choice(name, "task", TASKS)]
-    return build(signal=signal, length=length, noise=noise)

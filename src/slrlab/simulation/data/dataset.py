@@ -1,7 +1,8 @@
 r"""Labelled sequences as one matrix of tokens, drawn exactly and in parallel from one seed.
 
 Sequences of any length follow each other without padding. The tokens are Gaussian; the task then
-moves the relevant one along ``k*`` (tilted tasks) or selects it by the scores (selection tasks).
+moves the relevant one along ``k*`` (tilted tasks), selects it by the scores (selection tasks) or
+changes its variance (Marion's task).
 This module must not know about predictors.
 """
 
@@ -21,6 +22,7 @@ from slrlab import _checks
 from slrlab._errors import TooLargeError
 from slrlab._machine import allowed_memory, cores, in_gib
 from slrlab._types import FloatArray, Report
+from slrlab.model.marion import MarionSLR
 from slrlab.model.tasks import SelectionTask, Task, TiltedTask
 from slrlab.simulation.data.packing import Sequences, checked_labels, pack
 
@@ -174,7 +176,7 @@ def draw_dataset(
     dim = _checks.integer(dim, "dim", low=2)
     samples = _checks.integer(samples, "samples")
     kind = precision(dtype)
-    if not isinstance(task, TiltedTask | SelectionTask):
+    if not isinstance(task, TiltedTask | SelectionTask | MarionSLR):
         raise TypeError(f"task must be tilted or a selection, got {type(task).__name__}")
     if isinstance(task, TiltedTask) and math.isinf(task.signal):
         raise ValueError("signal must be finite to draw tokens of this task, got inf")
@@ -253,7 +255,7 @@ def tables_by_length(starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int6
 
 
 def _fill(
-    task: TiltedTask | SelectionTask,
+    task: TiltedTask | SelectionTask | MarionSLR,
     teacher: Teacher,
     rng: np.random.Generator,
     tokens: npt.NDArray[Any],
@@ -271,6 +273,10 @@ def _fill(
             rows[same] = starts[same] + task.select(rng, scores[table])
         return rows
     rows = starts + rng.integers(lengths)
+    if isinstance(task, MarionSLR):
+        tokens[rows] *= task.relevant_std
+        tokens[rows] += (task.shift / root * teacher.keys).astype(tokens.dtype)
+        return rows
     shift = task.gaussian_shift
     if shift is not None:
         tokens[rows] += (shift / root * teacher.keys).astype(tokens.dtype)

@@ -18,7 +18,7 @@ from slrlab._result import Estimate, Result, Status
 from slrlab._types import FloatArray
 from slrlab.model.activations import SOFTMAX, Activation
 from slrlab.model.setting import Setting
-from slrlab.model.tasks import Task, TiltedTask
+from slrlab.model.tasks import Task, TiltedTask, check_task
 from slrlab.theory.moments import AttentionMoments
 from slrlab.theory.moments.infinite_keys import infinite_keys
 from slrlab.theory.moments.largest import noisy_is_largest
@@ -168,6 +168,7 @@ def weight_statistics(
     sigmoid: hit rate 0.9025, mean weight 0.7460
     """
     chosen = checked(task, activation, 1.0)
+    check_task(task)
     if math.isinf(task.signal) and isinstance(task, TiltedTask):
         _checks.fail("signal", "finite: the relevant score is infinite", task.signal)
     found = minimal_risk(task, chosen) if order is None else order
