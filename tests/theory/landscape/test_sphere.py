@@ -1,4 +1,4 @@
-"""Gradient flow of directions: against the projected descent of Marion et al., and its symmetries."""
+"""Gradient flow of directions: against projected descent step by step, and its symmetries."""
 
 import math
 
