@@ -22,6 +22,12 @@ from slrlab.experiments.best_maps import (
     best_normalised,
     bias_limit,
 )
+from slrlab.experiments.diagnosis import (
+    HeadDiagnosis,
+    LengthPrediction,
+    diagnose_file,
+    diagnose_scores,
+)
 from slrlab.experiments.flows import FlowComparison, compare_descent, compare_sgd
 from slrlab.experiments.properties import lacks, properties
 from slrlab.experiments.sphere_flows import compare_sphere
@@ -39,6 +45,7 @@ from slrlab.model.activations import (
 from slrlab.model.families import LengthScaled, Ratio, StickBreaking, TopK
 from slrlab.model.lengths import LengthLaw, LengthLike
 from slrlab.model.marion import MarionSLR
+from slrlab.model.measured import MeasuredTask
 from slrlab.model.order_parameters import FullOrderParameters, OrderParameters
 from slrlab.model.setting import Setting
 from slrlab.model.sphere import Sphere
@@ -138,14 +145,17 @@ __all__ = [
     "FlowComparison",
     "FlowEnsemble",
     "FullOrderParameters",
+    "HeadDiagnosis",
     "LargeAlpha",
     "LengthLaw",
     "LengthLike",
+    "LengthPrediction",
     "LengthScaled",
     "LengthTransfer",
     "LocalMinima",
     "MarionSLR",
     "MaxSLR",
+    "MeasuredTask",
     "Minimum",
     "MinimumBranch",
     "Normalised",
@@ -194,6 +204,8 @@ __all__ = [
     "compare_descent",
     "compare_sgd",
     "compare_sphere",
+    "diagnose_file",
+    "diagnose_scores",
     "draw_dataset",
     "erm_theory",
     "excess_parts",

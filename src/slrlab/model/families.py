@@ -15,17 +15,16 @@ from scipy import special
 
 from slrlab import _checks
 from slrlab._types import FloatArray
-from slrlab.model.activations import Activation, Elementwise, Normalised, ScalarMap
+from slrlab.model.activations import Activation, Elementwise, OneMap, ScalarMap
 
 
 @dataclass(frozen=True)
-class Ratio(Activation):
+class Ratio(OneMap):
     """``σ(χ)_ℓ = φ(χ_ℓ)/(Σ γ(χ))^exponent``, each score plus the bias; 0/0 is 0.
 
     ``φ`` may have any sign; ``gauge``, the map ``γ >= 0``, may differ from it.
     """
 
-    phi: ScalarMap = ScalarMap(np.exp, np.exp, np.exp, np.positive)
     gauge: ScalarMap = ScalarMap(np.exp, np.exp, np.exp, np.positive)
     exponent: float = 1.0
 
@@ -122,7 +121,3 @@ class LengthScaled(Activation):
     @property
     def unbounded_contrast(self) -> bool:
         return self.base.with_bias(self.bias).unbounded_contrast
-
-
-Bent = Elementwise | Normalised | Ratio
-"""Activations whose maps may have bends."""

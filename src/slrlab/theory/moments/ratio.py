@@ -15,8 +15,8 @@ import numpy as np
 from scipy import special
 
 from slrlab._types import FloatArray
-from slrlab.model.activations import Elementwise, Normalised
-from slrlab.model.families import Bent, Ratio
+from slrlab.model.activations import Elementwise, Normalised, OneMap
+from slrlab.model.families import Ratio
 from slrlab.model.tasks import SelectionTask, Task, TiltedTask
 from slrlab.numerics.graded import edges_around, panels
 from slrlab.numerics.selection import PanelKernel, SelectionKernel, SoftKernel
@@ -50,7 +50,7 @@ class _Nodes:
 
 
 def bent_moments(
-    task: Task, activation: Bent, m_k: float, R_k: float, resolution: float
+    task: Task, activation: OneMap, m_k: float, R_k: float, resolution: float
 ) -> AttentionMoments | None:
     """Return the moments of a map with bends; None where no rule of this module is good for them.
 
@@ -68,12 +68,12 @@ def bent_moments(
     nodes = _nodes(task, activation, m_k, R_k, resolution)
     if nodes is None:
         return None
-    if isinstance(activation, Elementwise):
-        return _elementwise(task, activation, nodes, resolution)
-    return _Quotient(task, activation, nodes, resolution).moments()
+    if isinstance(activation, Normalised | Ratio):
+        return _Quotient(task, activation, nodes, resolution).moments()
+    return _elementwise(task, activation, nodes, resolution)
 
 
-def _equal_scores(task: Task, activation: Bent) -> AttentionMoments:
+def _equal_scores(task: Task, activation: OneMap) -> AttentionMoments:
     """Return the moments at keys of length 0: all tokens get the same weight."""
     one = float(activation.weights(np.zeros(1))[0])
     pairs = [(n, p, _shared(activation, one, n)) for n, p in task.length.pairs()]
@@ -82,7 +82,7 @@ def _equal_scores(task: Task, activation: Bent) -> AttentionMoments:
     return AttentionMoments(target, 1.0 - target, max(0.0, energy - target**2))
 
 
-def _shared(activation: Bent, one: float, length: int) -> float:
+def _shared(activation: OneMap, one: float, length: int) -> float:
     """Return the weight of each of several equal scores; that of a single one is ``one``."""
     if isinstance(activation, Elementwise):
         return one
@@ -92,7 +92,7 @@ def _shared(activation: Bent, one: float, length: int) -> float:
 
 
 def _nodes(
-    task: Task, activation: Bent, m_k: float, R_k: float, resolution: float
+    task: Task, activation: OneMap, m_k: float, R_k: float, resolution: float
 ) -> _Nodes | None:
     """Return nodes that resolve the bends; None if they are too many."""
     reach = edge(task)
@@ -123,7 +123,7 @@ def _nodes(
     return _Nodes(scale * x, x, edges, relevant, others)
 
 
-def _widest(activation: Bent, scale: float, ends: tuple[float, float]) -> float:
+def _widest(activation: OneMap, scale: float, ends: tuple[float, float]) -> float:
     """Return the widest panel: ``e^{−tφ}`` varies where ``log φ`` changes by 1."""
     slope = 0.0 if isinstance(activation, Elementwise) else abs(scale)
     if isinstance(activation, Normalised) and activation.exponential == "nowhere":
@@ -145,7 +145,7 @@ def _kernel(task: SelectionTask, nodes: _Nodes, resolution: float) -> SelectionK
 
 
 def _elementwise(
-    task: Task, activation: Elementwise, nodes: _Nodes, resolution: float
+    task: Task, activation: OneMap, nodes: _Nodes, resolution: float
 ) -> AttentionMoments:
     sigma, unit = scaled(activation.weights(nodes.scores))
     square = float(nodes.others @ sigma**2)
