@@ -1,6 +1,5 @@
 """How everything is computed: order, progress, resumption; and the page that shows it."""
 
-import dataclasses
 import re
 import subprocess
 import sys
@@ -10,7 +9,7 @@ import pytest
 
 from slrlab.experiments.claims import Verdict
 from slrlab.experiments.claims.checks import below
-from slrlab.figures import draw_figure, report, reproduction
+from slrlab.figures import draw_figure, registry, report, reproduction
 from slrlab.figures.registry import FIGURES, TABLES, figure_module, table_module
 from slrlab.figures.report import CLAIMS_ITEM, Contents, figure_item, render
 from slrlab.figures.reproduction import Overall, reproduce_all
@@ -22,8 +21,8 @@ ITEMS = ["figure 2", "figure 3", "claims"]
 def few(monkeypatch):
     """Two short figures, no table, one claim."""
     chosen = {name: FIGURES[name] for name in ("length", "2")}
+    monkeypatch.setattr(registry, "FIGURES", chosen)
     for module in (report, reproduction):
-        monkeypatch.setattr(module, "FIGURES", chosen)
         monkeypatch.setattr(module, "TABLES", {})
     check = below("case", ("left", 1.0), ("right", 2.0))
     verdict = Verdict("C4", "text", "A statement.", (check,))
@@ -140,15 +139,16 @@ def test_the_items_that_need_no_compiled_code_come_first(tmp_path):
     assert costs == sorted(costs[:first]) + sorted(costs[first:], reverse=True)
 
 
-def test_short_reports_leave_out_what_is_for_the_full_one(tmp_path, few, monkeypatch):
-    about = dataclasses.replace(figure_module("2").ABOUT, full_only=True)
-    monkeypatch.setattr(figure_module("2"), "ABOUT", about)
-    for profile, names in (("toy", ["length"]), ("quick", ["length"]), ("full", ["length", "2"])):
-        items = [*map(figure_item, names), CLAIMS_ITEM]
-        assert list(reproduction._items(tmp_path, profile)) == items
-        assert Contents(tmp_path, profile).pending == items
-        page = render(Contents(tmp_path, profile))
-        assert ("Figure 2:" in page) == (profile == "full")
+def test_long_figures_are_in_the_report_of_the_full_profile_only(tmp_path):
+    quick, toy = (registry.reported_figures(profile) for profile in ("quick", "toy"))
+    assert quick == toy
+    left = set(FIGURES) - set(quick)
+    assert {"departures", "universality", "labels"} <= left
+    assert registry.reported_figures("full") == list(FIGURES)
+    page = render(Contents(tmp_path, "quick"))
+    assert "Figure length" in page
+    assert not any(f"Figure {name}:" in page for name in left)
+    assert not left & {item.split()[1] for item in reproduction._items(tmp_path, "quick")}
 
 
 @pytest.mark.slow

@@ -130,9 +130,13 @@ def read_task(
     signal: Annotated[float, SIGNAL] = 2.0,
     length: Annotated[Any, LENGTH] = 3,
     noise: Annotated[float, NOISE] = default(make_task, "noise"),
+    relevant_std: Annotated[
+        float | None, option("Standard deviation γ of the relevant token of marion.", POSITIVE, "γ")
+    ] = None,
 ) -> Task:
     """Build the task that its options describe."""
-    return make_task(task, signal=signal, length=length, noise=noise)
+    own = given(relevant_std=relevant_std)
+    return make_task(task, signal=signal, length=length, noise=noise, **own)
 
 
 def _bias(text: str) -> float | str:

@@ -6,7 +6,7 @@ and, for a figure, ``draw``; a new one is registered nowhere else.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from math import inf
@@ -26,7 +26,7 @@ class About:
     ``caption`` says in two to four sentences what is drawn and what to see. ``costs`` are the
     seconds of one core that each stage (a label of its progress) takes in the quick profile.
     ``compiled`` is true if it calls compiled kernels. ``section`` is the part of the report that
-    shows it. ``full_only`` keeps a figure that is not in the paper out of short reports.
+    shows it; ``report`` are the profiles whose report has it (``toy`` is as ``quick``).
     """
 
     title: str
@@ -34,7 +34,7 @@ class About:
     costs: Mapping[str, float] = field(default_factory=dict)
     compiled: bool = False
     section: str = "Figures"
-    full_only: bool = False
+    report: tuple[str, ...] = ("quick", "full")
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "caption", " ".join(self.caption.split()))
@@ -62,9 +62,10 @@ def depends_on_profile(value: object) -> bool:
     return isinstance(value, dict) and set(value) == set(PROFILES)
 
 
-def reported(names: Iterable[str], profile: str) -> list[str]:
-    """Return those of the figures that the report of a profile shows."""
-    return [name for name in names if profile == "full" or not figure_module(name).ABOUT.full_only]
+def reported_figures(profile: str) -> list[str]:
+    """Return the names of the figures that the report of a profile has."""
+    chosen = "quick" if profile == "toy" else profile
+    return [name for name in FIGURES if chosen in figure_module(name).ABOUT.report]
 
 
 def figure_module(name: str) -> ModuleType:

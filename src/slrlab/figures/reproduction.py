@@ -27,7 +27,7 @@ from slrlab.figures.registry import (
     PROFILES,
     TABLES,
     figure_module,
-    reported,
+    reported_figures,
     table_module,
 )
 from slrlab.figures.report import CLAIMS_ITEM, Contents, figure_item, render, table_item
@@ -148,7 +148,7 @@ def _items(out: Path, profile: str) -> dict[str, Item]:
     """Return what to compute, in order: figures, tables, claims."""
     items: dict[str, Item] = {
         figure_item(name): partial(_figure, name, out, profile)
-        for name in sorted(reported(FIGURES, profile), key=_turn)
+        for name in sorted(reported_figures(profile), key=_turn)
     }
     items |= {table_item(name): partial(_table, name, out, profile) for name in TABLES}
     return items | {CLAIMS_ITEM: lambda report: run_claims(report=report)}
@@ -163,7 +163,7 @@ def _turn(name: str) -> tuple[bool, float]:
 
 def _all_costs(profile: str) -> dict[str, float]:
     """Return the cost of every stage."""
-    modules = [*map(figure_module, reported(FIGURES, profile)), *map(table_module, TABLES)]
+    modules = [*map(figure_module, reported_figures(profile)), *map(table_module, TABLES)]
     return COSTS | {label: cost for module in modules for label, cost in module.ABOUT.costs.items()}
 
 

@@ -17,7 +17,6 @@ import numpy.typing as npt
 
 from slrlab import _checks
 from slrlab._types import FloatArray
-from slrlab.model.names import shown
 
 ACCEPTED = (
     "a whole number >= 1 (3), a set (1,2,3), weights that sum to 1 (1:0.2,2:0.3,3:0.5), "
@@ -30,6 +29,11 @@ _NAMED = re.compile(r"(uniform|poisson|geometric)\(([^()]*)\)")
 
 def _bad(given: object, why: str = "") -> ValueError:
     return ValueError(f"length must be {ACCEPTED}, got {given}" + (f" ({why})" if why else ""))
+
+
+def _shown(x: float) -> str:
+    """Return a number in as few digits as tell it from every other."""
+    return f"{x:g}" if float(f"{x:g}") == x else repr(float(x))
 
 
 @dataclass(frozen=True)
@@ -107,10 +111,10 @@ class LengthLaw:
         rate = _checks.positive(mean, "length mean")
         top = int(rate + 40 + 12 * math.sqrt(rate))
         if top > _MOST:
-            raise _bad(f"poisson({shown(mean)})", f"more than {_MOST} different lengths")
+            raise _bad(f"poisson({_shown(mean)})", f"more than {_MOST} different lengths")
         support = np.arange(1, top + 1)
         log_p = np.asarray(support * math.log(rate) - np.cumsum(np.log(support)), dtype=float)
-        return cls._from_log(support, log_p, f"poisson({shown(mean)})")
+        return cls._from_log(support, log_p, f"poisson({_shown(mean)})")
 
     @classmethod
     def geometric(cls, mean: float) -> LengthLaw:
@@ -121,10 +125,10 @@ class LengthLaw:
         log_ratio = math.log1p(-1.0 / value)
         top = int(math.log(_TAIL) / log_ratio) + 2 if log_ratio < 0.0 else _MOST + 1
         if top > _MOST:
-            raise _bad(f"geometric({shown(mean)})", f"more than {_MOST} different lengths")
+            raise _bad(f"geometric({_shown(mean)})", f"more than {_MOST} different lengths")
         support = np.arange(1, top)
         log_p = np.asarray((support - 1) * log_ratio, dtype=float)
-        return GeometricLaw._from_log(support, log_p, f"geometric({shown(mean)})")
+        return GeometricLaw._from_log(support, log_p, f"geometric({_shown(mean)})")
 
     @classmethod
     def _from_log(cls, support: npt.NDArray[Any], log_p: FloatArray, label: str) -> LengthLaw:

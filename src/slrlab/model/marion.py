@@ -20,7 +20,7 @@ from scipy import special
 from slrlab import _checks
 from slrlab._types import FloatArray
 from slrlab.model.lengths import LengthLike
-from slrlab.model.task import Task, register_task
+from slrlab.model.tasks import Task, register_task
 
 _LEAST, _MOST = 0.01, 100.0  # of γ: quadratures place nodes for both laws
 
@@ -40,20 +40,20 @@ class MarionSLR(Task):
     Examples
     --------
     >>> task = MarionSLR(signal=200.0, length=10, relevant_std=0.5)
-    >>> task.text, task.trivial_risk
-    ('marion(0.5)', 0.25)
+    >>> task.trivial_risk
+    0.25
     """
 
     relevant_std: float = math.sqrt(0.5)
 
     name: ClassVar[str] = "marion"
-    parameters: ClassVar[tuple[str, ...]] = ("relevant_std",)
 
     def __init__(
         self,
         signal: float,
         length: LengthLike,
         noise: float = 0.0,
+        *,
         relevant_std: float = math.sqrt(0.5),
     ) -> None:
         accepted = f"a number in [{_LEAST:g}, {_MOST:g}]"
@@ -83,12 +83,6 @@ class MarionSLR(Task):
     def log_posterior(self, scores: FloatArray) -> FloatArray:
         return self.log_ratio(scores)
 
-    def best_weights(self, scores: FloatArray) -> FloatArray:
-        # the best factor of z_ℓ is E[z_ℓ z_ε]/E[z_ℓ²] = γ²p_ℓ/(γ²p_ℓ + 1 − p_ℓ), given the scores
-        p = self.posterior(scores)
-        rest = np.maximum(p.sum(axis=-1, keepdims=True) - p, 0.0)
-        return np.asarray(self.relevant_std**2 * p / (self.relevant_std**2 * p + rest))
-
     def sample_scores(
         self, rng: np.random.Generator, size: int, length: int
     ) -> tuple[FloatArray, npt.NDArray[np.int64]]:
@@ -101,3 +95,16 @@ class MarionSLR(Task):
         scores = np.asarray(special.ndtri(uniforms[:, :-1]))
         scores[:, 0] = self.shift + self.relevant_std * scores[:, 0]
         return scores
+
+
+def best_weights(task: Task, scores: FloatArray) -> FloatArray:
+    """Return the weights with the least risk of all that depend on the key scores ``χ*``.
+
+    The best factor of ``z_ℓ`` is ``E[z_ℓ z_ε]/E[z_ℓ²] = γ²p_ℓ/(γ²p_ℓ + 1 − p_ℓ)`` given the scores;
+    it is the posterior ``p_ℓ`` of the location where all tokens have the same variance.
+
+    >>> best_weights(MarionSLR(0.0, 2, relevant_std=3.0), np.array([0.0, 0.0])).tolist()
+    [0.9, 0.9]
+    """
+    p, variance = task.posterior(scores), task.relevant_std**2
+    return np.asarray(variance * p / (variance * p + (1.0 - p))) if variance != 1.0 else p

@@ -17,23 +17,116 @@ are computed.
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import ClassVar, TypeVar
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from slrlab import _checks
 from slrlab._types import FloatArray
-from slrlab.model.task import TASKS as TASKS
-from slrlab.model.task import Task as Task
-from slrlab.model.task import make_task as make_task
-from slrlab.model.task import register_task as register_task
+from slrlab.model.lengths import LengthLaw, LengthLike
 
 _UNSURE = 1e-3  # error of the mass of a density ratio, which may have jumps
 _Entry = TypeVar("_Entry")
+
+
+@dataclass(frozen=True)
+class Task(ABC):
+    """What all tasks share.
+
+    Parameters
+    ----------
+    signal
+        Strength ``ν >= 0`` of the hint that marks the relevant token; ``inf`` is allowed.
+    length
+        Sequence length: a number, a set, weights or a `LengthLaw`.
+    noise
+        Standard deviation ``Δ >= 0`` of the label noise.
+    """
+
+    signal: float
+    length: LengthLaw
+    noise: float = 0.0
+
+    name: ClassVar[str] = ""
+    allows_infinite_signal: ClassVar[bool] = False
+
+    # written out because it takes more kinds of length than the attribute has
+    def __init__(self, signal: float, length: LengthLike, noise: float = 0.0) -> None:
+        given = {"signal": signal, "length": length, "noise": noise}
+        for name, value in given.items():
+            object.__setattr__(self, name, value)
+        self.__post_init__()
+
+    def __post_init__(self) -> None:
+        finite = not self.allows_infinite_signal
+        signal = _checks.non_negative(self.signal, "signal", finite=finite)
+        object.__setattr__(self, "signal", signal)
+        object.__setattr__(self, "length", LengthLaw.of(self.length))
+        object.__setattr__(self, "noise", _checks.non_negative(self.noise, "noise"))
+        if self.noise > 1e100:
+            raise ValueError(f"noise must be at most 1e100, got {self.noise}")
+
+    @property
+    def relevant_std(self) -> float:
+        """Standard deviation of the relevant token in directions other than that of ``k*``."""
+        return 1.0
+
+    @property
+    def trivial_risk(self) -> float:
+        """Risk ``1 + Δ²`` of predicting zero; ``γ² + Δ²`` if ``relevant_std`` is ``γ``."""
+        return self.relevant_std**2 + self.noise**2
+
+    @property
+    def posterior_scale(self) -> float | None:
+        """The ``c`` for which the posterior is ``softmax(c·χ*)``; None if it has another form."""
+        return None
+
+    @property
+    def steepness(self) -> float:
+        """Typical slope of the log posterior in ``χ*``; numerical grids resolve its inverse."""
+        return max(1.0, self.signal)
+
+    @abstractmethod
+    def log_posterior(self, scores: FloatArray) -> FloatArray:
+        """Return ``log P(ε=ℓ | χ*)`` up to a constant, elementwise."""
+
+    @abstractmethod
+    def sample_scores(
+        self, rng: np.random.Generator, size: int, length: int
+    ) -> tuple[FloatArray, npt.NDArray[np.int64]]:
+        """Draw key scores ``(size, length)`` and the hidden location of each sequence."""
+
+    @property
+    def gaussian_shift(self) -> float | None:
+        """Mean of the relevant score if, given ``ε``, all scores are ``N(·, 1)``; else None."""
+        return None
+
+    @abstractmethod
+    def scores_from_uniforms(self, uniforms: FloatArray) -> FloatArray:
+        """Turn uniforms ``(size, L + 1)`` into key scores, smoothly, the relevant one first."""
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Signal, length, noise and those that only this kind of task has, by their names."""
+        return {one.name: getattr(self, one.name) for one in fields(self)}
+
+    @property
+    def is_named(self) -> bool:
+        """Whether `make_task` makes it from its name and its parameters."""
+        return self.name in TASKS and make_task(self.name, **self.parameters) == self
+
+    def posterior(self, scores: FloatArray) -> FloatArray:
+        """Return ``P(ε=ℓ | χ*)`` along the last axis."""
+        if math.isinf(self.signal):
+            return np.asarray(scores == scores.max(axis=-1, keepdims=True), dtype=float)
+        log_p = self.log_posterior(scores)
+        weights = np.exp(log_p - log_p.max(axis=-1, keepdims=True))
+        return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
 
 
 @dataclass(frozen=True, init=False)
@@ -70,9 +163,7 @@ class TiltedTask(Task):
 
     def check(self) -> None:
         """Raise ValueError if the density ratio does not have mean 1."""
-        if math.isinf(self.signal):
-            return
-        mass = float(self._relevant_density()[1].sum())
+        mass = 1.0 if math.isinf(self.signal) else float(self._relevant_density()[1].sum())
         if not abs(mass - 1.0) < _UNSURE:
             raise ValueError(
                 f"log_ratio of {type(self).__name__} must give a ratio of mean 1 under N(0, 1) "
@@ -232,5 +323,27 @@ def lookup(task: Task, registry: Mapping[type, _Entry]) -> _Entry:
     return registry.get(type(task), registry[family])
 
 
-for _task in (SpikedSLR, MaxSLR):
-    register_task(_task)
+TASKS: dict[str, type[Task]] = {task.name: task for task in (SpikedSLR, MaxSLR)}
+_T = TypeVar("_T", bound=type[Task])
+
+
+def register_task(task: _T) -> _T:
+    """Make a task class available by its ``name`` (class decorator)."""
+    if not task.name:
+        raise ValueError(f"name must be set on the class {task.__name__}, got nothing")
+    TASKS[task.name] = task
+    return task
+
+
+def make_task(
+    name: str, *, signal: float, length: LengthLike, noise: float = 0.0, **own: Any
+) -> Task:
+    """Return the task called ``name``; ``own`` are parameters that only this kind of task has.
+
+    >>> make_task("max", signal=3.0, length="1,2,3").length.mean
+    2.0
+    """
+    build: Callable[..., Task] = TASKS[_checks.choice(name, "task", TASKS)]
+    for word in own.keys() - {one.name for one in fields(TASKS[name])}:
+        _checks.fail(word, f"left out for the task {name}", own[word])
+    return build(signal=signal, length=length, noise=noise, **own)

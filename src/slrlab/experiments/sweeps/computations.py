@@ -17,7 +17,7 @@ from typing import Any
 from slrlab import _checks
 from slrlab._result import Result
 from slrlab.model.activations import make_activation
-from slrlab.model.tasks import Task, make_task
+from slrlab.model.tasks import TASKS, Task, make_task
 
 Settings = Mapping[str, Any]
 TASK: dict[str, Any] = {"task": "spiked", "signal": 2.0, "length": 3, "noise": 0.0}
@@ -95,14 +95,15 @@ class Computation:
         ValueError
             If a setting is unknown, missing or out of range.
         """
+        known = self.settings | task_parameters(settings.get("task", TASK["task"]))
         for name in settings:
-            _checks.choice(name, "setting", self.settings)
-        whole = self.settings | dict(settings)
+            _checks.choice(name, "setting", known)
+        whole = known | dict(settings)
         for name, value in whole.items():
             if value is REQUIRED:
                 raise ValueError(f"setting {name} must be given, got nothing")
         task = task_of(whole)
-        whole |= {"signal": task.signal, "noise": task.noise, "length": str(task.length)}
+        whole |= task.parameters | {"length": str(task.length)}
         if self.takes_activation:
             make_activation(whole["activation"], bias=whole["bias"])
         arguments = _parameters(self.function)
@@ -134,10 +135,17 @@ def _floats(value: Any) -> Any:
     return float(value) if type(value) is int else value
 
 
+def task_parameters(name: str) -> dict[str, Any]:
+    """Return the parameters that a task has beside those of all tasks, with their defaults."""
+    given = inspect.signature(TASKS[_checks.choice(name, "task", TASKS)]).parameters
+    return {word: one.default for word, one in given.items() if word not in TASK}
+
+
 def task_of(settings: Settings) -> Task:
     """Return the task that settings describe."""
-    given = {name: settings[name] for name in ("signal", "length", "noise")}
-    return make_task(settings["task"], **given)
+    name = settings["task"]
+    words = [word for word in TASK if word != "task"]
+    return make_task(name, **{word: settings[word] for word in (*words, *task_parameters(name))})
 
 
 def _imported(function: str) -> Callable[..., Any]:

@@ -14,6 +14,7 @@ from slrlab import _checks
 from slrlab._result import Estimate
 from slrlab._types import FloatArray
 from slrlab.model.activations import Activation, make_activation
+from slrlab.model.marion import best_weights
 from slrlab.model.order_parameters import OrderParameters
 from slrlab.model.tasks import Task
 from slrlab.simulation.data.dataset import Teacher
@@ -66,7 +67,7 @@ def posterior_mean_risk(task: Task, *, samples: int = 100_000, seed: int = 0) ->
     def predict(
         keys: FloatArray, values: FloatArray, stds: FloatArray, rng: np.random.Generator
     ) -> FloatArray:
-        return np.asarray(np.einsum("nl,nl->n", task.best_weights(keys), values))
+        return np.asarray(np.einsum("nl,nl->n", best_weights(task, keys), values))
 
     return _average(task, predict, samples, seed)
 

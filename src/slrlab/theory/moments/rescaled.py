@@ -60,7 +60,7 @@ def _scores(
         step = nodes.node_step(std, resolution)
         if 2.0 * reach / step > nodes.MOST_NODES:
             raise ComputationError(
-                f"keys of norm {width:.4g} need a grid too large for memory on the task {task.text}"
+                f"keys of norm {width:.4g} need a grid too large for memory on the task {task.name}"
             )
         x = np.arange(-reach, reach + step, step)
         grids.append(centre + std * x)

@@ -108,7 +108,7 @@ def bayes_risk(task: Task, *, knows: str = "keys", dim: int | None = None) -> Ba
 def _result(task: Task, status: Status, risk: float, gap: float, error: float) -> BayesRisk:
     return BayesRisk(
         status=status,
-        risk=task.risk_from(risk),
+        risk=task.relevant_std**2 * risk + task.noise**2,
         nishimori_gap=gap,
         error=task.relevant_std**2 * error,
         setting=Setting(task),

@@ -129,10 +129,12 @@ def _polar_laws(task: MarionSLR, knows: str, count: int, resolution: float) -> _
         # mass beyond the nodes: tokens with no weight if r falls with q, with all of it if r grows
         return np.append(row, max(0.0, 1.0 - float(row.sum())) if std < 1.0 else 0.0)
 
-    plain = [law(token, count) for token in tokens]
+    relevant, others = (law(token, count) for token in tokens)
     if knows == "keys":
-        return _Laws(log_ratio, *plain, log_ratio + 2.0 * math.log(std), *plain)
-    return _Laws(log_ratio, *plain, log_ratio, *(law(token, count + 2) for token in tokens))
+        marked_ratio = log_ratio + 2.0 * math.log(std)
+        return _Laws(log_ratio, relevant, others, marked_ratio, relevant, others)
+    marked_relevant, marked_others = (law(token, count + 2) for token in tokens)
+    return _Laws(log_ratio, relevant, others, log_ratio, marked_relevant, marked_others)
 
 
 def _distances(task: MarionSLR, count: int, tokens: tuple[tuple[float, float], ...]) -> FloatArray:

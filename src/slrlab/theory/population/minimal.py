@@ -32,7 +32,7 @@ from slrlab.theory.population.limits import (
     softmax_limit,
 )
 from slrlab.theory.population.result import PopulationRisk as PopulationRisk
-from slrlab.theory.population.result import population_risk
+from slrlab.theory.population.result import population_risk, risk_from
 from slrlab.theory.population.search import best_keys
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def minimal_risk(
         return single_token(task, chosen, bayes)
     search = best_keys(task, chosen)
     limit = longest_keys(task, search.activation, bayes) if search.m_k >= _LONG else None
-    if limit is not None and limit.risk <= task.risk_from(search.edge_risk):
+    if limit is not None and limit.risk <= risk_from(task, search.edge_risk):
         return limit  # the risk still falls at the edge of the search, towards its limit
     try:
         moments, error, status = refined_moments(
@@ -94,10 +94,10 @@ def minimal_risk(
         if limit is None:
             raise
         return limit
-    if limit is not None and limit.risk <= task.risk_from(moments.best_risk):
+    if limit is not None and limit.risk <= risk_from(task, moments.best_risk):
         return limit
     order = (search.m_k, moments.best_value_scale, 0.0, 0.0)
-    excess = (task.risk_from(moments.best_risk) - bayes.risk) / task.relevant_std**2
+    excess = (risk_from(task, moments.best_risk) - bayes.risk) / task.relevant_std**2
     unfinished = search.status is Status.BOUNDARY and status is Status.SAMPLED
     if unfinished or (status is Status.CONVERGED and search.status is not Status.CONVERGED):
         beyond = search.remaining * moments.best_risk * moments.target**2 / moments.energy
@@ -204,7 +204,7 @@ def risk_profile(
     return RiskProfile(
         status=Status.worst(statuses),
         m_k=m_k,
-        risk=np.array([task.risk_from(row.best_risk) for row in moments]),
+        risk=np.array([risk_from(task, row.best_risk) for row in moments]),
         error=np.array(errors),
         m_v=np.array([row.best_value_scale for row in moments]),
         bayes_risk=bayes_risk(task).risk,

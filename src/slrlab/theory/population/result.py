@@ -63,6 +63,11 @@ class PopulationRisk(Result):
         )
 
 
+def risk_from(task: Task, fraction: float) -> float:
+    """Return the risk that leaves a fraction of the variance of ``z*_ε`` unexplained."""
+    return task.relevant_std**2 * fraction + task.noise**2
+
+
 def population_risk(
     task: Task,
     activation: Activation,
@@ -81,7 +86,7 @@ def population_risk(
     m_k, m_v, R_k, R_v = order
     return PopulationRisk(
         status=status,
-        risk=task.risk_from(risk),
+        risk=risk_from(task, risk),
         bayes_risk=bayes.risk,
         m_k=m_k,
         m_v=m_v,
