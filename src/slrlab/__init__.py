@@ -30,7 +30,7 @@ from slrlab.experiments.diagnosis import (
 )
 from slrlab.experiments.flows import FlowComparison, compare_descent, compare_sgd
 from slrlab.experiments.properties import lacks, properties
-from slrlab.experiments.sphere_flows import compare_sphere
+from slrlab.experiments.sphere_flows import SphereTraining, compare_sphere, sphere_training
 from slrlab.experiments.sweeps import Store, Sweep, SweepSummary, read_sweep, run_sweep
 from slrlab.experiments.transfer import LengthTransfer, TransferPoint, length_transfer
 from slrlab.model.activations import (
@@ -175,6 +175,7 @@ __all__ = [
     "SingleLocationAttention",
     "SlrlabError",
     "Sphere",
+    "SphereTraining",
     "SpikedSLR",
     "Status",
     "StickBreaking",
@@ -239,6 +240,7 @@ __all__ = [
     "sgd_flow",
     "simulate_erm",
     "sphere_flow",
+    "sphere_training",
     "tabulate",
     "weight_statistics",
 ]

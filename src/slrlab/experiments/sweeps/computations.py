@@ -206,6 +206,13 @@ COMPUTATIONS: dict[str, Computation] = {
     "flow": Computation(
         "slrlab.theory.landscape:gradient_flow", "risk at the end of gradient flow", "risk"
     ),
+    "sphere": Computation(
+        "slrlab.experiments.sphere_flows:sphere_training",
+        "risk after training on the sphere",
+        "risk",
+        example={"task": "marion", "scale": 0.5, "dim": 12, "time": 1.0},
+        fixed={"seeds": 1},
+    ),
 }
 
 
