@@ -43,6 +43,8 @@ from slrlab.model.activations import (
     register_activation,
 )
 from slrlab.model.families import LengthScaled, Ratio, StickBreaking, TopK
+from slrlab.model.heads import MultiHeadSLR
+from slrlab.model.heads_path import HeadsOverlaps, HeadsPath
 from slrlab.model.lengths import LengthLaw, LengthLike
 from slrlab.model.marion import MarionSLR
 from slrlab.model.measured import MeasuredTask
@@ -64,6 +66,7 @@ from slrlab.simulation.descent.stochastic import online_sgd, sgd
 from slrlab.simulation.descent.trajectory import Trajectory
 from slrlab.simulation.estimator.attention import SingleLocationAttention
 from slrlab.simulation.estimator.scaler import SequenceScaler
+from slrlab.simulation.heads.sgd import heads_sgd
 from slrlab.simulation.message_passing.amp import AmpRun, AmpSimulation, run_amp
 from slrlab.simulation.training.erm import ErmRun, ErmSimulation, simulate_erm
 from slrlab.simulation.training.objective import Weights
@@ -84,6 +87,16 @@ from slrlab.theory.erm import (
     large_alpha,
     optimal_ridge,
     ridge_map,
+)
+from slrlab.theory.heads import (
+    HeadOptimum,
+    HeadsBayesRisk,
+    HeadsMoments,
+    HeadsRisk,
+    heads_bayes_risk,
+    heads_flow,
+    heads_moments,
+    heads_risk,
 )
 from slrlab.theory.landscape import (
     Flow,
@@ -146,6 +159,12 @@ __all__ = [
     "FlowEnsemble",
     "FullOrderParameters",
     "HeadDiagnosis",
+    "HeadOptimum",
+    "HeadsBayesRisk",
+    "HeadsMoments",
+    "HeadsOverlaps",
+    "HeadsPath",
+    "HeadsRisk",
     "LargeAlpha",
     "LengthLaw",
     "LengthLike",
@@ -158,6 +177,7 @@ __all__ = [
     "MeasuredTask",
     "Minimum",
     "MinimumBranch",
+    "MultiHeadSLR",
     "Normalised",
     "NotFittedError",
     "OrderParameters",
@@ -214,6 +234,11 @@ __all__ = [
     "follow_minimum",
     "gradient_descent",
     "gradient_flow",
+    "heads_bayes_risk",
+    "heads_flow",
+    "heads_moments",
+    "heads_risk",
+    "heads_sgd",
     "hit_rate",
     "lacks",
     "large_alpha",

@@ -33,7 +33,7 @@ from slrlab.theory.population.limits import (
 )
 from slrlab.theory.population.result import PopulationRisk as PopulationRisk
 from slrlab.theory.population.result import population_risk, risk_from
-from slrlab.theory.population.search import best_keys
+from slrlab.theory.population.search import MomentsOf, best_keys
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -228,14 +228,15 @@ def refined_moments(
     R_k: float,
     tolerance: float,
     risk: Callable[[AttentionMoments], float] = lambda moments: moments.best_risk,
+    moments_of: MomentsOf = attention_moments,
 ) -> tuple[AttentionMoments, float, Status]:
     """Refine until two successive grids agree; their difference is the error of the coarser."""
-    last = attention_moments(task, activation, m_k, R_k, resolution=_LEVELS[0])
+    last = moments_of(task, activation, m_k, R_k, resolution=_LEVELS[0])
     if last.sampled_error > 0.0:
         return last, last.sampled_error, Status.SAMPLED
     error = math.inf
     for level in _LEVELS[1:]:
-        moments = attention_moments(task, activation, m_k, R_k, resolution=level)
+        moments = moments_of(task, activation, m_k, R_k, resolution=level)
         if not (math.isfinite(moments.target) and math.isfinite(moments.unexplained)):
             return moments, math.nan, Status.FAILED
         value = risk(moments)
