@@ -30,6 +30,7 @@ from slrlab.experiments.diagnosis import (
 )
 from slrlab.experiments.flows import FlowComparison, compare_descent, compare_sgd
 from slrlab.experiments.properties import lacks, properties
+from slrlab.experiments.specialisation import Specialisation, Stages, specialisation, stages_of
 from slrlab.experiments.sphere_flows import SphereTraining, compare_sphere, sphere_training
 from slrlab.experiments.sweeps import Store, Sweep, SweepSummary, read_sweep, run_sweep
 from slrlab.experiments.transfer import LengthTransfer, TransferPoint, length_transfer
@@ -194,9 +195,11 @@ __all__ = [
     "Setting",
     "SingleLocationAttention",
     "SlrlabError",
+    "Specialisation",
     "Sphere",
     "SphereTraining",
     "SpikedSLR",
+    "Stages",
     "Status",
     "StickBreaking",
     "Store",
@@ -264,8 +267,10 @@ __all__ = [
     "sgd",
     "sgd_flow",
     "simulate_erm",
+    "specialisation",
     "sphere_flow",
     "sphere_training",
+    "stages_of",
     "tabulate",
     "weight_statistics",
 ]

@@ -16,6 +16,7 @@ import typer
 
 from slrlab import _checks
 from slrlab.model.activations import ACTIVATIONS, Activation, make_activation
+from slrlab.model.heads import BAYES_SOFTMAX, MultiHeadSLR
 from slrlab.model.lengths import LengthLaw
 from slrlab.model.tasks import TASKS, Task, make_task
 
@@ -67,6 +68,11 @@ def whole(low: int = 0, high: int | None = None) -> Parser:
 def lengths(text: Any) -> list[int]:
     """Read lengths of sequences, such as 2,10,100."""
     return [whole(2)(part) for part in str(text).split(",")]
+
+
+def numbers(text: Any) -> list[float]:
+    """Read numbers, such as 12,6,3."""
+    return [number("numbers")(part) for part in str(text).split(",")]
 
 
 def option(help: str, parser: Parser | None = None, metavar: str = "", *names: str) -> Any:  # noqa: A002
@@ -151,6 +157,45 @@ def read_activation(
 ) -> Activation:
     """Build the activation that its options describe."""
     return make_activation(activation, bias=bias)
+
+
+def read_heads_task(
+    signals: Annotated[
+        Any, option("Signal ν of each direction, or one for all.", numbers, "ν,ν,…")
+    ] = "6",
+    directions: Annotated[
+        int | None, option("Number of directions, if there is one signal.", whole(1), "K")
+    ] = None,
+    length: Annotated[Any, LENGTH] = 5,
+    noise: Annotated[float, NOISE] = default(MultiHeadSLR, "noise"),
+    probabilities: Annotated[
+        Any, option("Probability of each direction; default: equal.", numbers, "π,π,…")
+    ] = None,
+) -> MultiHeadSLR:
+    """Build the task of several heads that its options describe."""
+    given = signals if len(signals) > 1 or directions is None else signals[0]
+    return MultiHeadSLR(given, length, noise, probabilities=probabilities, directions=directions)
+
+
+@dataclass(frozen=True)
+class HeadsAttention:
+    """The attention of several heads."""
+
+    activation: Annotated[
+        str, option(f"Attention of each head: as elsewhere, or {BAYES_SOFTMAX}.", metavar="NAME")
+    ] = "softmax"
+    bias: Annotated[
+        Any, option("Bias added to the scores: a number, or optimal.", _bias, "c|optimal")
+    ] = None
+
+    @property
+    def made(self) -> Activation | str:
+        """The activation, or the name of the attention that all heads share."""
+        if self.activation != BAYES_SOFTMAX:
+            return make_activation(self.activation, bias=self.bias)
+        if self.bias is not None:
+            raise ValueError(f"bias must be left out with {BAYES_SOFTMAX}, got {self.bias}")
+        return BAYES_SOFTMAX
 
 
 def _dimensions(text: str) -> list[int]:

@@ -67,9 +67,19 @@ def draw_heads_data(
     return HeadsData(tokens, offsets, values / math.sqrt(dim) + noise)
 
 
-def heads_start(heads: int, dim: int, size: float, seed: int = 0) -> FloatArray:
-    """Return random vectors, rows ``k_1 … k_H, v_1 … v_H``, with entries of std ``size``."""
-    return size * _generator(seed, _START).standard_normal((2 * heads, dim))
+def heads_start(
+    teachers: FloatArray, heads: int, *, size: float, overlap: float = 0.0, seed: int = 0
+) -> FloatArray:
+    """Return random vectors, rows ``k_1 … k_H, v_1 … v_H``.
+
+    Entries have the standard deviation ``size``. Keys have random overlaps with ``k*``, and values
+    with ``v*``, of standard deviation ``overlap``, beside those of order ``1/√D``.
+    """
+    rng, (count, dim) = _generator(seed, _START), teachers.shape
+    vectors = size * rng.standard_normal((2 * heads, dim))
+    added = overlap * rng.standard_normal((2, heads, count // 2))
+    sides = teachers.reshape(2, count // 2, dim)
+    return np.asarray(vectors + (added @ sides).reshape(2 * heads, dim))
 
 
 def heads_sgd(
@@ -82,6 +92,7 @@ def heads_sgd(
     time: float,
     start: FloatArray | None = None,
     size: float = 0.1,
+    overlap: float = 0.0,
     record: int = 61,
     test_samples: int = 2000,
     seed: int = 0,
@@ -100,8 +111,9 @@ def heads_sgd(
         ``η > 0`` of order one, and the end of the path; a step takes ``η/D``.
     start
         Vectors of ``R^D``, rows ``k_1 … k_H, v_1 … v_H``; None for random ones.
-    size
-        Standard deviation of the entries of a random start.
+    size, overlap
+        Standard deviation of the entries of a random start, and of further overlaps of its keys
+        with ``k*`` and its values with ``v*``.
     record
         Number of times that are kept.
     test_samples
@@ -131,7 +143,9 @@ def heads_sgd(
     seed = _checks.integer(seed, "seed", low=0)
     teachers = draw_teachers(task, dim, seed)
     if start is None:
-        start = heads_start(heads, dim, _checks.positive(size, "size"), seed)
+        own: dict[str, Any] = {"size": _checks.positive(size, "size"), "seed": seed}
+        own["overlap"] = _checks.non_negative(overlap, "overlap")
+        start = heads_start(teachers, heads, **own)
     elif np.shape(start) != (2 * heads, dim) or not np.isfinite(start).all():
         _checks.fail("start", f"finite vectors of shape ({2 * heads}, {dim})", np.shape(start))
     tests = _checks.integer(test_samples, "test_samples", low=2)
