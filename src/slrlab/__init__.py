@@ -33,6 +33,8 @@ from slrlab.experiments.flows import FlowComparison, compare_descent, compare_sg
 from slrlab.experiments.labels import LabelPoint, LabelsWorth, labels_worth
 from slrlab.experiments.properties import lacks, properties
 from slrlab.experiments.requirements import Need, Requirement, require
+from slrlab.experiments.specialisation import Specialisation, Stages, specialisation, stages_of
+from slrlab.experiments.sphere_flows import SphereTraining, compare_sphere, sphere_training
 from slrlab.experiments.sweeps import Store, Sweep, SweepSummary, read_sweep, run_sweep
 from slrlab.experiments.transfer import LengthTransfer, TransferPoint, length_transfer
 from slrlab.experiments.universality import LawVerdict, Universality, universality
@@ -47,11 +49,15 @@ from slrlab.model.activations import (
 )
 from slrlab.model.arrangements import ArrangementTask, TokenKind
 from slrlab.model.families import LengthScaled, Ratio, StickBreaking, TopK
+from slrlab.model.heads import MultiHeadSLR
+from slrlab.model.heads_path import HeadsOverlaps, HeadsPath
 from slrlab.model.lengths import LengthLaw, LengthLike
+from slrlab.model.marion import MarionSLR
 from slrlab.model.measured import MeasuredTask
 from slrlab.model.neighbours import HardNegativeSLR, NeedlesSLR, VarianceSLR
 from slrlab.model.order_parameters import FullOrderParameters, OrderParameters
 from slrlab.model.setting import Setting
+from slrlab.model.sphere import Sphere
 from slrlab.model.tasks import (
     MaxSLR,
     SelectionTask,
@@ -69,6 +75,7 @@ from slrlab.simulation.descent.trajectory import Trajectory
 from slrlab.simulation.estimator.attention import SingleLocationAttention
 from slrlab.simulation.estimator.keys import KeyFit, fit_keys, fit_values
 from slrlab.simulation.estimator.scaler import SequenceScaler
+from slrlab.simulation.heads.sgd import heads_sgd
 from slrlab.simulation.message_passing.amp import AmpRun, AmpSimulation, run_amp
 from slrlab.simulation.training.erm import ErmRun, ErmSimulation, simulate_erm
 from slrlab.simulation.training.labels import LabelSimulation, simulate_labels
@@ -93,6 +100,16 @@ from slrlab.theory.erm import (
     optimal_ridge,
     ridge_map,
 )
+from slrlab.theory.heads import (
+    HeadOptimum,
+    HeadsBayesRisk,
+    HeadsMoments,
+    HeadsRisk,
+    heads_bayes_risk,
+    heads_flow,
+    heads_moments,
+    heads_risk,
+)
 from slrlab.theory.landscape import (
     Flow,
     FlowEnsemble,
@@ -109,6 +126,7 @@ from slrlab.theory.landscape import (
     minimum_from,
     risk_and_gradient,
     sgd_flow,
+    sphere_flow,
     tabulate,
 )
 from slrlab.theory.population.bayes_risk import BayesRisk, bayes_risk
@@ -158,6 +176,12 @@ __all__ = [
     "FullOrderParameters",
     "HardNegativeSLR",
     "HeadDiagnosis",
+    "HeadOptimum",
+    "HeadsBayesRisk",
+    "HeadsMoments",
+    "HeadsOverlaps",
+    "HeadsPath",
+    "HeadsRisk",
     "KeyFit",
     "LabelPoint",
     "LabelSimulation",
@@ -170,10 +194,12 @@ __all__ = [
     "LengthScaled",
     "LengthTransfer",
     "LocalMinima",
+    "MarionSLR",
     "MaxSLR",
     "MeasuredTask",
     "Minimum",
     "MinimumBranch",
+    "MultiHeadSLR",
     "Need",
     "NeedlesSLR",
     "Normalised",
@@ -193,7 +219,11 @@ __all__ = [
     "Setting",
     "SingleLocationAttention",
     "SlrlabError",
+    "Specialisation",
+    "Sphere",
+    "SphereTraining",
     "SpikedSLR",
+    "Stages",
     "Status",
     "StickBreaking",
     "Store",
@@ -226,6 +256,7 @@ __all__ = [
     "compare_amp",
     "compare_descent",
     "compare_sgd",
+    "compare_sphere",
     "correlated_theory",
     "departure",
     "diagnose_file",
@@ -239,6 +270,11 @@ __all__ = [
     "follow_minimum",
     "gradient_descent",
     "gradient_flow",
+    "heads_bayes_risk",
+    "heads_flow",
+    "heads_moments",
+    "heads_risk",
+    "heads_sgd",
     "hit_rate",
     "labels_worth",
     "lacks",
@@ -267,6 +303,10 @@ __all__ = [
     "sgd_flow",
     "simulate_erm",
     "simulate_labels",
+    "specialisation",
+    "sphere_flow",
+    "sphere_training",
+    "stages_of",
     "tabulate",
     "universality",
     "weight_statistics",

@@ -144,6 +144,7 @@ def test_long_figures_are_in_the_report_of_the_full_profile_only(tmp_path):
     assert quick == toy
     left = set(FIGURES) - set(quick)
     assert {"departures", "universality", "labels"} <= left
+    assert {"heads", "marion", "specialisation", "sphere"} <= left
     assert registry.reported_figures("full") == list(FIGURES)
     page = render(Contents(tmp_path, "quick"))
     assert "Figure length" in page

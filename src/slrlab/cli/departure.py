@@ -10,7 +10,7 @@ import typer
 from slrlab.cli.app import command
 from slrlab.cli.compare import check_target, show
 from slrlab.cli.console import Output, progress
-from slrlab.cli.options import CSV, LENGTH, NOISE, PLOT, SIGNAL, listed, number, option
+from slrlab.cli.options import CSV, LENGTH, NOISE, NUMBERS, PLOT, SIGNAL, option
 from slrlab.experiments.departures import DIRECTIONS
 from slrlab.experiments.departures import departure as along
 
@@ -24,7 +24,7 @@ def departure(
     direction: Annotated[
         str, typer.Argument(help=f"{', '.join(DIRECTIONS)}.", metavar="DIRECTION")
     ],
-    values: Annotated[Any, option(_VALUES, listed(number("numbers")), "x,x,…")],
+    values: Annotated[Any, option(_VALUES, NUMBERS, "x,x,…")],
     signal: Annotated[float, SIGNAL],
     length: Annotated[Any, LENGTH],
     noise: Annotated[float, NOISE],

@@ -16,6 +16,7 @@ import typer
 
 from slrlab import _checks
 from slrlab.model.activations import ACTIVATIONS, Activation, make_activation
+from slrlab.model.heads import BAYES_SOFTMAX, MultiHeadSLR
 from slrlab.model.lengths import LengthLaw
 from slrlab.model.tasks import TASKS, Task, make_task
 
@@ -91,6 +92,7 @@ def given(**options: Any) -> dict[str, Any]:
 
 lengths = listed(whole(2))
 """Reads lengths of sequences, or dimensions."""
+NUMBERS = listed(number("numbers"))
 FINITE = number("a finite number")
 POSITIVE, NOT_NEGATIVE = number("a finite number > 0"), number("a finite number >= 0")
 TASK = option(f"Task: {', '.join(TASKS)}.", metavar="NAME")
@@ -145,9 +147,14 @@ def read_task(
     variance: Annotated[
         float | None, option("Variance of the relevant score of variance.", POSITIVE, "s²")
     ] = None,
+    relevant_std: Annotated[
+        float | None, option("Standard deviation γ of the relevant token of marion.", POSITIVE, "γ")
+    ] = None,
 ) -> Task:
     """Build the task that its options describe."""
-    own = given(similarity=similarity, needles=needles, variance=variance)
+    own = given(
+        similarity=similarity, needles=needles, variance=variance, relevant_std=relevant_std
+    )
     return make_task(task, signal=signal, length=length, noise=noise, **own)
 
 
@@ -163,6 +170,47 @@ def read_activation(
 ) -> Activation:
     """Build the activation that its options describe."""
     return make_activation(activation, bias=bias)
+
+
+def read_heads_task(
+    signals: Annotated[
+        Any,
+        option("Signal ν of each direction, or one for all.", NUMBERS, "ν,ν,…"),
+    ] = "6",
+    directions: Annotated[
+        int | None, option("Number of directions, if there is one signal.", whole(1), "K")
+    ] = None,
+    length: Annotated[Any, LENGTH] = 5,
+    noise: Annotated[float, NOISE] = default(MultiHeadSLR, "noise"),
+    probabilities: Annotated[
+        Any,
+        option("Probability of each direction; default: equal.", NUMBERS, "π,π,…"),
+    ] = None,
+) -> MultiHeadSLR:
+    """Build the task of several heads that its options describe."""
+    given = signals if len(signals) > 1 or directions is None else signals[0]
+    return MultiHeadSLR(given, length, noise, probabilities=probabilities, directions=directions)
+
+
+@dataclass(frozen=True)
+class HeadsAttention:
+    """The attention of several heads."""
+
+    activation: Annotated[
+        str, option(f"Attention of each head: as elsewhere, or {BAYES_SOFTMAX}.", metavar="NAME")
+    ] = "softmax"
+    bias: Annotated[
+        Any, option("Bias added to the scores: a number, or optimal.", _bias, "c|optimal")
+    ] = None
+
+    @property
+    def made(self) -> Activation | str:
+        """The activation, or the name of the attention that all heads share."""
+        if self.activation != BAYES_SOFTMAX:
+            return make_activation(self.activation, bias=self.bias)
+        if self.bias is not None:
+            raise ValueError(f"bias must be left out with {BAYES_SOFTMAX}, got {self.bias}")
+        return BAYES_SOFTMAX
 
 
 @dataclass(frozen=True)

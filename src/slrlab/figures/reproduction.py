@@ -23,7 +23,6 @@ from slrlab.experiments.parallel import parallel_map, remember, set_rank, shared
 from slrlab.experiments.warm_up import compile_kernels
 from slrlab.figures import compute_figure, draw_figure, make_table
 from slrlab.figures.registry import (
-    FIGURES,
     PROFILES,
     TABLES,
     figure_module,
@@ -188,7 +187,8 @@ def _in_turn(items: dict[str, Item], report: Report) -> Iterator[tuple[str, Any]
     try:
         compiled = _begin(threads, -1, partial(_compile, report))
         futures: dict[str, Future[Any]] = {}
-        soon = [figure_item(name) for name in FIGURES if not figure_module(name).ABOUT.compiled]
+        names = reported_figures("full")
+        soon = [figure_item(name) for name in names if not figure_module(name).ABOUT.compiled]
         for rank, (name, run) in enumerate(items.items()):
             before = None if name in soon else compiled
             futures[name] = _begin(threads, rank, partial(_after, before, run, report))

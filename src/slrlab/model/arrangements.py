@@ -108,9 +108,9 @@ def relevant_values(values: FloatArray, location: npt.NDArray[np.int64]) -> Floa
 
     ``location`` has a number for each sequence, or a row of ``J`` of them.
     """
-    places = location.reshape(len(values), -1)
-    chosen = np.take_along_axis(values, places, axis=1)
-    return np.asarray(chosen.sum(axis=1) / math.sqrt(places.shape[1]))
+    rows = location.reshape(len(values), -1)
+    chosen = np.take_along_axis(values, rows, axis=1)
+    return np.asarray(chosen.sum(axis=1) / math.sqrt(rows.shape[1]))
 
 
 def _inclusion(scores: FloatArray, kinds: tuple[TokenKind, ...]) -> FloatArray:

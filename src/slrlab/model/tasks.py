@@ -72,9 +72,14 @@ class Task(ABC):
             raise ValueError(f"noise must be at most 1e100, got {self.noise}")
 
     @property
+    def relevant_std(self) -> float:
+        """Standard deviation of the relevant token in directions other than that of ``k*``."""
+        return 1.0
+
+    @property
     def trivial_risk(self) -> float:
-        """Risk ``1 + Δ²`` of predicting zero."""
-        return 1.0 + self.noise**2
+        """Risk ``1 + Δ²`` of predicting zero; ``γ² + Δ²`` if ``relevant_std`` is ``γ``."""
+        return self.relevant_std**2 + self.noise**2
 
     @property
     def posterior_scale(self) -> float | None:
@@ -103,10 +108,7 @@ class Task(ABC):
 
     @abstractmethod
     def scores_from_uniforms(self, uniforms: FloatArray) -> FloatArray:
-        """Turn uniforms ``(size, L + 1)`` into key scores ``(size, L)``, the relevant one first.
-
-        The map is as smooth as the task allows, for quasi-Monte Carlo.
-        """
+        """Turn uniforms ``(size, L + 1)`` into key scores, smoothly, the relevant one first."""
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -161,9 +163,7 @@ class TiltedTask(Task):
 
     def check(self) -> None:
         """Raise ValueError if the density ratio does not have mean 1."""
-        if math.isinf(self.signal):
-            return
-        mass = float(self._relevant_density()[1].sum())
+        mass = 1.0 if math.isinf(self.signal) else float(self._relevant_density()[1].sum())
         if not abs(mass - 1.0) < _UNSURE:
             raise ValueError(
                 f"log_ratio of {type(self).__name__} must give a ratio of mean 1 under N(0, 1) "

@@ -238,6 +238,13 @@ COMPUTATIONS: dict[str, Computation] = {
         fixed={"seeds": 1},
         memory=_labelled_bytes,
     ),
+    "sphere": Computation(
+        "slrlab.experiments.sphere_flows:sphere_training",
+        "risk after training on the sphere",
+        "risk",
+        example={"task": "marion", "scale": 0.5, "dim": 12, "time": 1.0},
+        fixed={"seeds": 1},
+    ),
 }
 
 

@@ -1,8 +1,8 @@
 r"""Labelled sequences as one matrix of tokens, drawn exactly and in parallel from one seed.
 
 Sequences of any length follow each other without padding. The tokens are Gaussian, or of another
-law; the task then moves tokens along ``k*`` (tilted tasks, and those with several kinds of tokens)
-or selects one by the scores (selection tasks).
+law; the task then moves tokens along ``k*`` (tilted tasks, and those with several kinds of tokens),
+selects one by the scores (selection tasks) or changes its variance (Marion's task).
 This module must not know about predictors.
 """
 
@@ -23,6 +23,7 @@ from slrlab._errors import TooLargeError
 from slrlab._machine import allowed_memory, cores, in_gib
 from slrlab._types import FloatArray, Report
 from slrlab.model.arrangements import ArrangementTask, relevant_count
+from slrlab.model.marion import MarionSLR
 from slrlab.model.tasks import SelectionTask, Task, TiltedTask
 from slrlab.model.token_laws import TokenLaw
 from slrlab.simulation.data.packing import Sequences, checked_labels, pack
@@ -182,7 +183,7 @@ def draw_dataset(
     dim = _checks.integer(dim, "dim", low=2)
     samples = _checks.integer(samples, "samples")
     kind, law = precision(dtype), TokenLaw.of(token_law)
-    if not isinstance(task, TiltedTask | SelectionTask | ArrangementTask):
+    if not isinstance(task, TiltedTask | SelectionTask | ArrangementTask | MarionSLR):
         raise TypeError(f"task must be of a known family, got {type(task).__name__}")
     if isinstance(task, TiltedTask) and math.isinf(task.signal):
         raise ValueError("signal must be finite to draw tokens of this task, got inf")
@@ -272,7 +273,7 @@ def tables_by_length(starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int6
 
 
 def _place(
-    task: TiltedTask | SelectionTask | ArrangementTask,
+    task: TiltedTask | SelectionTask | ArrangementTask | MarionSLR,
     teacher: Teacher,
     rng: np.random.Generator,
     tokens: npt.NDArray[Any],
@@ -293,6 +294,10 @@ def _place(
             rows[same] = starts[same] + task.select(rng, scores[table])
         return rows[:, None]
     rows = starts + rng.integers(lengths)
+    if isinstance(task, MarionSLR):
+        tokens[rows] *= task.relevant_std
+        tokens[rows] += (task.shift / root * teacher.keys).astype(tokens.dtype)
+        return rows[:, None]
     shift = task.gaussian_shift
     if shift is not None:
         tokens[rows] += (shift / root * teacher.keys).astype(tokens.dtype)

@@ -18,8 +18,10 @@ from slrlab.model.activations import Activation, Elementwise, Normalised, Projec
 from slrlab.model.arrangements import ArrangementTask
 from slrlab.model.families import LengthScaled, Ratio, StickBreaking, TopK
 from slrlab.model.lengths import LengthLaw
+from slrlab.model.marion import MarionSLR
 from slrlab.model.tasks import SelectionTask, Task, TiltedTask
 from slrlab.theory.moments.ratio import bent_moments
+from slrlab.theory.moments.rescaled import rescaled_moments
 from slrlab.theory.moments.sampled import sampled_moments
 from slrlab.theory.moments.selected import elementwise_selected, normalised_selected
 from slrlab.theory.moments.stick_breaking import stick_breaking_moments
@@ -49,6 +51,8 @@ def attention_moments(
     """
     if isinstance(activation, LengthScaled):
         return _averaged(task, activation, (m_k, R_k), resolution, check)
+    if isinstance(task, MarionSLR):
+        return _rescaled(task, activation, (m_k, R_k), resolution)
     if isinstance(activation, Elementwise | Normalised | Ratio):
         return _mapped(task, activation, (m_k, R_k), resolution, check)
     if isinstance(task, ArrangementTask) and isinstance(activation, StickBreaking):
@@ -59,6 +63,16 @@ def attention_moments(
         return stick_breaking_moments(task, activation, m_k, R_k, resolution)
     accepted = "Elementwise, Normalised, Projection or of a family of slrlab.model.families"
     return _checks.fail("activation", accepted, type(activation).__name__, TypeError)
+
+
+def _rescaled(
+    task: MarionSLR, activation: Activation, keys: tuple[float, float], resolution: float
+) -> AttentionMoments:
+    """Return the moments where the relevant token has its own variance."""
+    if not isinstance(activation, Elementwise | Normalised):
+        accepted = f"Elementwise or Normalised on the task {task.name}"
+        _checks.fail("activation", accepted, type(activation).__name__, TypeError)
+    return rescaled_moments(task, activation, *keys, resolution)
 
 
 def _averaged(
