@@ -22,9 +22,9 @@ from slrlab._plot import axes_of
 from slrlab._result import Estimate, Result, Status
 from slrlab._types import FloatArray
 from slrlab.model.activations import SOFTPLUS, Normalised, make_activation
-from slrlab.model.arrangements import ArrangementTask
+from slrlab.model.arrangements import ArrangementTask, check_family
 from slrlab.model.setting import Setting
-from slrlab.model.tasks import Task, TiltedTask, check_task
+from slrlab.model.tasks import Task, TiltedTask
 from slrlab.theory.population.bayes_risk import bayes_risk
 from slrlab.theory.population.key_sample import BLOCKS, KeySample, draw_keys
 from slrlab.theory.population.minimal import minimal_risk
@@ -133,7 +133,7 @@ def best_normalised(task: Task, *, knots: int = 13, seed: int = 0) -> BestMap:
     """
     from scipy.optimize import least_squares
 
-    check_task(task)
+    check_family(task)
     if math.isinf(task.signal):
         _checks.fail("signal", "finite", task.signal)
     x = np.linspace(*_ends(task), _checks.integer(knots, "knots", low=3))

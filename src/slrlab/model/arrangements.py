@@ -19,7 +19,7 @@ from scipy import special
 
 from slrlab import _checks
 from slrlab._types import FloatArray
-from slrlab.model.tasks import Task, TiltedTask
+from slrlab.model.tasks import Task, TiltedTask, check_task
 
 _CHUNK = 1 << 22  # numbers of the partial sums in memory at a time
 _STEEP = 700.0  # largest logarithm of a weight
@@ -96,6 +96,12 @@ def kinds_of(task: Task) -> tuple[TokenKind, ...] | None:
     if isinstance(task, TiltedTask) and task.gaussian_shift is not None:
         return (TokenKind(1, task.gaussian_shift),)
     return None
+
+
+def check_family(task: Task) -> None:
+    """As `slrlab.model.tasks.check_task`, but accept several kinds of tokens, too."""
+    if not isinstance(task, ArrangementTask):
+        check_task(task)
 
 
 def relevant_count(task: Task) -> int:

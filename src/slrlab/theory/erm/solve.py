@@ -20,8 +20,8 @@ from slrlab._result import Status
 from slrlab._types import FloatArray, Report
 from slrlab.model.activation_code import activation_code
 from slrlab.model.activations import Activation
-from slrlab.model.arrangements import relevant_count
-from slrlab.model.tasks import Task, check_task
+from slrlab.model.arrangements import check_family, relevant_count
+from slrlab.model.tasks import Task
 from slrlab.theory.erm.equations import STIFFNESSES, Channel, Stiffness
 from slrlab.theory.erm.fields import BLOCKS, draw_fields
 from slrlab.theory.erm.iteration import JUMPY, SMOOTH, iterate, iterate_globally, predicted
@@ -120,7 +120,7 @@ def erm_theory(
 def checked(task: Task, activation: Activation | str, alpha: float, tolerance: float) -> Activation:
     """Check the arguments that all functions of trained attention share; return the activation."""
     chosen = minimal.checked(task, activation, tolerance)
-    check_task(task)
+    check_family(task)
     _checks.positive(alpha, "alpha")
     if math.isinf(task.signal) and task.gaussian_shift is not None:
         raise ValueError("signal must be finite for this task at finite alpha, got inf")

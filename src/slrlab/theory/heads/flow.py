@@ -140,9 +140,14 @@ class _Path:
         return state[:size].reshape(self.rows, -1), R, state[size + triangle.size :]
 
     def vectors(self, m: FloatArray, R: FloatArray) -> FloatArray:
-        """Return vectors with these overlaps; a residual that is no covariance is cut."""
+        """Return vectors with these overlaps; a residual that is no covariance is cut.
+
+        Their free parts are the symmetric root of ``R``, which is continuous in ``R``: a sample has
+        preferred directions, so that a basis that jumps would make its risk jump, too.
+        """
         sizes, axes = np.linalg.eigh(R)
-        return np.concatenate([m, axes * np.sqrt(np.maximum(sizes, 0.0))], axis=1)
+        root = (axes * np.sqrt(np.maximum(sizes, 0.0))) @ axes.T
+        return np.concatenate([m, root], axis=1)
 
     def velocity(self, time: float, state: FloatArray) -> FloatArray:
         if self.report is not None:

@@ -6,8 +6,8 @@ import math
 from typing import Any, Protocol
 
 from slrlab import _checks
-from slrlab.model.arrangements import ArrangementTask
-from slrlab.model.tasks import Task, check_task
+from slrlab.model.arrangements import check_family
+from slrlab.model.tasks import Task
 from slrlab.theory.moments.largest import noisy_is_largest
 
 
@@ -55,8 +55,7 @@ def hit_rate(task: Task, order: Keys | None = None) -> float:
     >>> print(f"{hit_rate(SpikedSLR(9.0, 10), OrderParameters(m_k=2.0, m_v=1.0, R_k=1.0)):.8f}")
     0.84840765
     """
-    if not isinstance(task, ArrangementTask):
-        check_task(task)
+    check_family(task)
     return noisy_is_largest(task, *((1.0, 0.0) if order is None else key_overlaps(order)))
 
 

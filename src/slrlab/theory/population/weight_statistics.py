@@ -17,9 +17,9 @@ from slrlab._plot import axes_of, mark_of
 from slrlab._result import Estimate, Result, Status
 from slrlab._types import FloatArray
 from slrlab.model.activations import SOFTMAX, Activation
-from slrlab.model.arrangements import relevant_count
+from slrlab.model.arrangements import check_family, relevant_count
 from slrlab.model.setting import Setting
-from slrlab.model.tasks import Task, TiltedTask, check_task
+from slrlab.model.tasks import Task, TiltedTask
 from slrlab.theory.moments import AttentionMoments
 from slrlab.theory.moments.infinite_keys import infinite_keys
 from slrlab.theory.moments.largest import noisy_is_largest
@@ -169,7 +169,7 @@ def weight_statistics(
     sigmoid: hit rate 0.9025, mean weight 0.7460
     """
     chosen = checked(task, activation, 1.0)
-    check_task(task)
+    check_family(task)
     if math.isinf(task.signal) and isinstance(task, TiltedTask):
         _checks.fail("signal", "finite: the relevant score is infinite", task.signal)
     if relevant_count(task) > 1:
