@@ -11,7 +11,7 @@ from slrlab.figures import make_figure
 from slrlab.figures.registry import figure_module
 
 TABLES = Path(__file__).parents[2] / "docs" / "assets" / "tables"
-NAMES = ("departures", "universality", "labels")
+NAMES = ("departures", "heads", "labels", "marion", "specialisation", "sphere", "universality")
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ import typer
 
 from slrlab import _checks
 from slrlab.model.activations import ACTIVATIONS, Activation, make_activation
-from slrlab.model.heads import BAYES_SOFTMAX, MultiHeadSLR
+from slrlab.model.heads import BAYES_SOFTMAX, MultiHeadSLR, heads_attention
 from slrlab.model.lengths import LengthLaw
 from slrlab.model.tasks import TASKS, Task, make_task
 
@@ -206,11 +206,7 @@ class HeadsAttention:
     @property
     def made(self) -> Activation | str:
         """The activation, or the name of the attention that all heads share."""
-        if self.activation != BAYES_SOFTMAX:
-            return make_activation(self.activation, bias=self.bias)
-        if self.bias is not None:
-            raise ValueError(f"bias must be left out with {BAYES_SOFTMAX}, got {self.bias}")
-        return BAYES_SOFTMAX
+        return heads_attention(self.activation, bias=self.bias)
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,12 @@ from typing import Annotated
 from slrlab.cli.app import command
 from slrlab.cli.compare import check_target
 from slrlab.cli.console import Output, print_json, print_table, progress
-from slrlab.cli.options import CSV, POSITIVE, SEED, HeadsAttention, option, whole
+from slrlab.cli.options import CSV, NOT_NEGATIVE, POSITIVE, SEED, HeadsAttention, option, whole
 from slrlab.experiments.specialisation import specialisation
 from slrlab.model.heads import MultiHeadSLR
 
 _HEADS = "Number of heads; default: one a direction."
+_OVERLAP = "Standard deviation of overlaps of the start with the teachers, beside those of 1/√D."
 _SAMPLES = "Sequences of the sample behind the flow."
 
 
@@ -26,6 +27,7 @@ def specialise(
     rate: Annotated[float, option("Learning rate η; a step takes the time η/D.", POSITIVE, "η")],
     time: Annotated[float, option("End of training.", POSITIVE, "t")],
     size: Annotated[float, option("Standard deviation of the start.", POSITIVE, "s")],
+    overlap: Annotated[float, option(_OVERLAP, NOT_NEGATIVE, "s")],
     samples: Annotated[int, option(_SAMPLES, whole(64), "n")],
     seeds: Annotated[int, option("Number of runs.", whole(1), "n")],
     seed: Annotated[int, SEED],
@@ -39,6 +41,8 @@ def specialise(
 
     Example: slrlab specialise --signals 12,6,3 --activation bayes-softmax --dim 200 --time 40
 
+    Example: slrlab specialise --signals 16,6 --activation bayes-softmax --overlap 0.03 --time 16
+
     Example: slrlab specialise --signals 25,9 --dim 200 --time 20 --heads 3 --csv paths.csv
     """
     check_target(csv, "csv", (".csv",))
@@ -51,6 +55,7 @@ def specialise(
             rate=rate,
             time=time,
             size=size,
+            overlap=overlap,
             samples=samples,
             seeds=seeds,
             seed=seed,

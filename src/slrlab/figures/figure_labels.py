@@ -113,6 +113,8 @@ def _draw_task(panels: Any, part: pd.DataFrame) -> None:
     _draw_bounds(overlap, best[best["alpha"] <= widest])
     for kind, (color, marker) in LOSSES.items():
         rows = part[part["kind"] == kind]
+        if rows.empty:
+            continue
         look: dict[str, Any] = {"color": color, "marker": marker, "linestyle": "none"}
         for panel, column in ((overlap, "overlap"), (risk, "risk")):
             error = rows[f"{column}_error"]

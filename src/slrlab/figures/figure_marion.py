@@ -29,7 +29,7 @@ ABOUT = About(
     the location away as the dimension grows.
     """,
     costs={"figure marion": 60.0},
-    section="Neighbouring tasks",
+    section="Beyond the paper",
     report=("full",),
 )
 POINTS = {"toy": 3, "quick": 9, "full": 33}

@@ -31,7 +31,7 @@ ABOUT = About(
     """,
     costs={"figure sphere": 40.0},
     compiled=True,
-    section="Neighbouring tasks",
+    section="Beyond the paper",
     report=("full",),
 )
 LENGTH, NOISE, STD = 10, 0.1, math.sqrt(0.5)

@@ -150,6 +150,21 @@ def make_heads_activation(name: str | Activation) -> Activation | None:
     return None if name == BAYES_SOFTMAX else make_activation(name)
 
 
+def heads_attention(name: str, *, bias: float | str | None = None) -> Activation | str:
+    """Return the activation of a name with a bias, or the name of the Bayes-softmax.
+
+    Raises
+    ------
+    ValueError
+        If the activation is unknown, or the Bayes-softmax is given a bias.
+    """
+    if name != BAYES_SOFTMAX:
+        return make_activation(name, bias=bias)
+    if bias is not None:
+        _checks.fail("bias", f"left out with {BAYES_SOFTMAX}", bias)
+    return BAYES_SOFTMAX
+
+
 def head_weights(
     activation: Activation | None, scores: FloatArray, biases: FloatArray
 ) -> FloatArray:

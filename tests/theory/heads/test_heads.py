@@ -139,6 +139,20 @@ def test_the_general_formula_contains_the_aligned_one():
     )
 
 
+@pytest.mark.parametrize("task", [EXAMPLE, MultiHeadSLR([1.0, 4.0], "2,5", 0.3)], ids=["4", "2"])
+def test_a_uniform_head_subtracts_the_mean_of_the_weights(task):
+    """The closed form against the general formula at the same keys."""
+    found = heads_risk(task, "softmax", uniform=True)
+    keys = np.zeros((task.directions + 1, task.directions))
+    for row, head in enumerate(found.heads):
+        keys[row, head.direction] = head.m_k
+    sampled = heads_moments(task, "softmax", keys, samples=1 << 16, seed=3)
+    assert abs(Estimate(sampled.risk, sampled.error).z_score(found.risk)) < 3.5
+    assert found.bayes_risk < found.risk < heads_risk(task, "softmax").risk
+    with pytest.raises(ValueError, match=r"^uniform must be False for weights that do not sum to"):
+        heads_risk(task, "erf", uniform=True)
+
+
 def test_the_bayes_softmax_by_the_general_formula():
     keys = np.diag(np.sqrt(UNEQUAL.signals))
     found = heads_moments(UNEQUAL, "bayes-softmax", keys, samples=1 << 17, seed=4)

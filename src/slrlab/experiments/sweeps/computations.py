@@ -16,7 +16,8 @@ from typing import Any
 
 from slrlab import _checks
 from slrlab._result import Result
-from slrlab.model.activations import make_activation
+from slrlab.model.activations import Activation, make_activation
+from slrlab.model.heads import heads_attention
 from slrlab.model.tasks import TASKS, Task, make_task
 
 Settings = Mapping[str, Any]
@@ -52,6 +53,8 @@ class Computation:
         Arguments that are not settings.
     memory
         Bytes that a point needs, as a function of its task and settings.
+    attention
+        Makes the activation from its name and bias.
     """
 
     function: str
@@ -61,6 +64,7 @@ class Computation:
     example: Settings = field(default_factory=dict)
     fixed: Settings = field(default_factory=dict)
     memory: Callable[[Task, Settings], int] = lambda task, settings: 0
+    attention: Callable[..., Activation | str] = make_activation
 
     @property
     def takes_activation(self) -> bool:
@@ -105,10 +109,10 @@ class Computation:
         task = task_of(whole)
         whole |= task.parameters | {"length": str(task.length)}
         if self.takes_activation:
-            make_activation(whole["activation"], bias=whole["bias"])
+            self.attention(whole["activation"], bias=whole["bias"])
         arguments = _parameters(self.function)
         for name, value in whole.items():
-            if name in self.own and "int" in _types(arguments[name]):
+            if name in self.own and "int" in _types(arguments[name]) and value is not None:
                 whole[name] = _checks.integer(value, name, low=0)
                 continue
             whole[name] = _floats(value)
@@ -121,7 +125,7 @@ class Computation:
         """Compute one point."""
         given = {name: settings[name] for name in self.own} | dict(self.fixed)
         if self.takes_activation:
-            given["activation"] = make_activation(settings["activation"], bias=settings["bias"])
+            given["activation"] = self.attention(settings["activation"], bias=settings["bias"])
         if self.seeded:
             given["seed"] = seed
         result: Result = _imported(self.function)(task_of(settings), **given)
@@ -244,6 +248,14 @@ COMPUTATIONS: dict[str, Computation] = {
         "risk",
         example={"task": "marion", "scale": 0.5, "dim": 12, "time": 1.0},
         fixed={"seeds": 1},
+    ),
+    "heads": Computation(
+        "slrlab.theory.heads.equal:equal_heads",
+        "least risk of aligned heads, on directions that are equally likely",
+        "risk",
+        "error",
+        example={"directions": 2, "activation": "bayes-softmax"},
+        attention=heads_attention,
     ),
 }
 

@@ -12,7 +12,12 @@ for each head.
 Of all weights that depend on the scores of their own head alone the best are the posterior
 probabilities that the token is relevant for this head: a softmax with a sink,
 ``e^{s_ℓ}/(1 + Σe^s)`` with ``s = √ν χ* − ν/2 + log(π/((1−π)L))``. The sink stands for "this head is
-idle". This module must not know how moments are computed.
+idle".
+
+Weights that sum to 1 cannot be silent, but a further head that attends to all tokens alike, with
+weights ``1/L``, subtracts their mean: with ``u = E 1/L`` the moments become ``A − u``, ``B − u``
+and ``B⁰ − u``, heads are uncorrelated, and the further head itself gains ``u Σπ²``. This module
+must not know how moments are computed.
 """
 
 from __future__ import annotations
@@ -21,6 +26,8 @@ import math
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
+
+import numpy as np
 
 from slrlab import _checks
 from slrlab._result import Result, Status, plain
@@ -44,7 +51,8 @@ class HeadOptimum:
     m_k, m_v, bias
         Overlaps with the teachers of that direction, and the bias.
     A, B, B_idle
-        Moments at its signal, and ``B`` in sequences of other directions.
+        Moments at its signal, and ``B`` in sequences of other directions; of the weights minus
+        their mean beside a uniform head.
     gain
         ``(πA)²/(πB + (1−π)B⁰)``.
     """
@@ -108,6 +116,7 @@ def heads_risk(
     activation: Activation | str,
     *,
     heads: int | None = None,
+    uniform: bool = False,
     tolerance: float = 1e-9,
     strict: bool = False,
 ) -> HeadsRisk:
@@ -123,6 +132,9 @@ def heads_risk(
     heads
         Number ``H`` of heads; None for one a direction. Heads beyond the number of directions
         remain silent here, with values 0.
+    uniform
+        Whether there is one head more, with keys 0, that attends to all tokens alike. It has values
+        along all directions, and so have the others, to take its share away.
     tolerance
         Relative accuracy of the noiseless risk of each head.
     strict
@@ -131,7 +143,8 @@ def heads_risk(
     Raises
     ------
     ValueError
-        If the activation is unknown, or the Bayes-softmax has fewer heads than directions.
+        If the activation is unknown, the Bayes-softmax has fewer heads than directions, or the
+        weights of an activation do not sum to 1 beside a uniform head.
 
     Examples
     --------
@@ -140,21 +153,28 @@ def heads_risk(
     >>> result = heads_risk(task, "softmax")
     >>> print(f"{result.risk:.4f} at m_k = {result.heads[0].m_k:.2f}")
     0.7214 at m_k = 1.39
+    >>> print(f"{heads_risk(task, 'softmax', uniform=True).risk:.4f} with a fifth head")
+    0.6808 with a fifth head
     """
     chosen = make_heads_activation(activation)
     tolerance = _checks.positive(tolerance, "tolerance")
     count = task.directions if heads is None else _checks.integer(heads, "heads")
     least = heads_bayes_risk(task)
+    if uniform and (chosen is None or not _sums_to_one(chosen)):
+        _checks.fail("uniform", "False for weights that do not sum to 1", uniform)
     if chosen is None:
         result = _bayes_softmax(task, count, least.risk, least.error)
         return result.require() if strict else result
-    found = {kind: _optimum(task, kind, chosen, tolerance) for kind in _kinds(task)}
+    mean = math.fsum(share / n for n, share in task.length.pairs()) if uniform else 0.0
+    found = {kind: _optimum(task, kind, chosen, tolerance, mean) for kind in _kinds(task)}
     pairs = zip(task.signals, task.probabilities, strict=True)
     optima = [replace(found[pair][0], direction=index) for index, pair in enumerate(pairs)]
     optima.sort(key=lambda one: -one.gain)
     result = HeadsRisk(
         status=Status.worst([least.status, *(status for *_, status in found.values())]),
-        risk=task.trivial_risk - math.fsum(one.gain for one in optima[:count]),
+        risk=task.trivial_risk
+        - mean * math.fsum(share**2 for share in task.probabilities)
+        - math.fsum(one.gain for one in optima[:count]),
         bayes_risk=least.risk,
         error=math.fsum(error for _, error, _ in found.values()),
         heads=tuple(optima[:count]),
@@ -162,6 +182,12 @@ def heads_risk(
         task=task,
     )
     return result.require() if strict else result
+
+
+def _sums_to_one(activation: Activation) -> bool:
+    """Return whether weights sum to 1 for each sequence, seen on a few."""
+    rows = activation.with_bias(0.0).weights(np.linspace(-1.0, 2.0, 12).reshape(4, 3))
+    return bool(np.allclose(rows.sum(axis=1), 1.0, atol=1e-9))
 
 
 def _kinds(task: MultiHeadSLR) -> list[tuple[float, float]]:
@@ -218,36 +244,53 @@ def idle_moments(
     R_k: float = 0.0,
     *,
     idle: float,
+    mean: float = 0.0,
     resolution: float = 1.0,
     check: bool = True,
 ) -> AttentionMoments:
     """Return the moments of a head that is idle ``idle`` times for each time it is needed.
 
-    Idle sequences add their squared weights to ``B``.
+    Idle sequences add their squared weights to ``B``. ``mean`` is ``E 1/L`` if the mean of the
+    weights is subtracted, else 0.
     """
     rule: dict[str, Any] = {"resolution": resolution, "check": check}
     needed = attention_moments(task, activation, m_k, R_k, **rule)
+    if mean > 0.0:
+        needed = _centred(needed, mean)
     if idle == 0.0:
         return needed
     noise = attention_moments(replace(task, signal=0.0), activation, m_k, R_k, **rule)
-    added = idle * noise.energy * (noise.unit / needed.unit) ** 2
+    added = idle * (noise.energy * (noise.unit / needed.unit) ** 2 - mean)
     error = math.hypot(needed.sampled_error, idle * noise.sampled_error)
     return replace(needed, unexplained=needed.unexplained + added, sampled_error=error)
 
 
+def _centred(moments: AttentionMoments, mean: float) -> AttentionMoments:
+    """Return the moments of weights that sum to 1, minus their mean; their unit is 1."""
+    target = moments.target - mean
+    if target <= 0.0:  # keys 0: nothing is left
+        return replace(moments, target=0.0, shortfall=1.0, unexplained=1.0)
+    unexplained = moments.energy - mean - target**2
+    return replace(moments, target=target, shortfall=1.0 - target, unexplained=unexplained)
+
+
 def _optimum(
-    task: MultiHeadSLR, kind: tuple[float, float], activation: Activation, tolerance: float
+    task: MultiHeadSLR,
+    kind: tuple[float, float],
+    activation: Activation,
+    tolerance: float,
+    mean: float = 0.0,
 ) -> tuple[HeadOptimum, float, Status]:
     """Return the best head for a signal and a probability, its error and a status."""
     signal, share = kind
     alone = task.alone(task.signals.index(signal))
-    moments_of = partial(idle_moments, idle=(1.0 - share) / share)
+    moments_of = partial(idle_moments, idle=(1.0 - share) / share, mean=mean)
     free = make_activation(activation).without_idle_bias()
     search = best_keys(alone, free, moments_of)
     moments, error, status = refined_moments(
         alone, search.activation, search.m_k, 0.0, tolerance, moments_of=moments_of
     )
-    needed = attention_moments(alone, search.activation, search.m_k)
+    needed = idle_moments(alone, search.activation, search.m_k, idle=0.0, mean=mean)
     square = moments.unit**2
     worst = Status.worst([status, search.status])
     fraction = 1.0 - moments.best_risk
