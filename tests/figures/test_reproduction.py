@@ -149,7 +149,7 @@ def test_long_figures_are_in_the_report_of_the_full_profile_only(tmp_path):
     page = render(Contents(tmp_path, "quick"))
     assert "Figure length" in page
     assert not any(f"Figure {name}:" in page for name in left)
-    assert not left & {item.split()[1] for item in reproduction._items(tmp_path, "quick")}
+    assert not {figure_item(name) for name in left} & set(reproduction._items(tmp_path, "quick"))
 
 
 @pytest.mark.slow

@@ -154,7 +154,7 @@ class Universality(Result):
             )
         axes.axhline(0.0, color="0.6", linewidth=0.8)
         axes.tick_params(axis="x", rotation=30)
-        axes.set(ylabel="test risk, simulation minus theory")
+        axes.set(xlabel="token law", ylabel="test risk, simulation minus theory")
         axes.legend()
         return axes
 

@@ -22,10 +22,9 @@ ABOUT = About(
     Least risk of aligned heads, against the number of heads on four directions (signal 6, length
     5), against the number of directions with a head for each, and against the signal. Bottom right:
     what a sink is worth, the risk of softmax minus that of softmax with a sink at its best bias. A
-    head whose direction is absent adds noise, which a sink avoids, and a redundant head that
-    attends to all tokens alike reduces a little. Further heads gain nothing. Bayes-softmax,
-    normalised over tokens and heads together, needs a head for each direction and has the Bayes
-    risk (grey).
+    head whose direction is absent adds noise, which a sink avoids, and which one redundant head
+    that attends to all tokens alike reduces; further heads gain nothing. Bayes-softmax, normalised
+    over tokens and heads together, needs a head for each direction and has the Bayes risk (grey).
     """,
     costs={"figure heads": 20.0},
     section="Beyond the paper",

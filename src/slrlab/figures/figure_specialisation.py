@@ -18,13 +18,13 @@ from slrlab.model.heads import BAYES_SOFTMAX, MultiHeadSLR
 ABOUT = About(
     title="Specialisation of heads: online SGD and the flow of its overlaps",
     caption="""
-    Bayes-softmax heads on two directions (signals 16 and 6, probabilities 0.6 and 0.4, length 3),
-    trained on fresh sequences (dots) and by the flow of the overlaps (lines). Left: overlaps of the
-    values with both directions for one seed; grey: all heads point to the mean of the directions;
-    vertical lines: a head takes a direction for good. Middle: risk for all seeds; grey line: Bayes.
-    Right: times of the stages in SGD against those of the flow; open marks are seeds whose stages
-    differ. All heads first learn the mean, then one direction after the other. A third head is
-    redundant.
+    Bayes-softmax heads on two directions, with signals 16 and 6, trained on fresh sequences (dots)
+    and by the flow of the overlaps (lines). Left: overlaps of the values with both directions for
+    one seed, the time at which all heads are close to the mean of the directions (grey) and when a
+    head takes a direction for good (vertical lines); middle: risk of all seeds, above the Bayes
+    risk (grey). Right: times of the stages in SGD against those of the flow, with open marks for
+    seeds that have not all stages in both. All heads first learn the mean, then one direction after
+    the other, and a third head is redundant.
     """,
     costs={"figure specialisation": 150.0},
     compiled=True,

@@ -246,7 +246,7 @@ COMPUTATIONS: dict[str, Computation] = {
         "slrlab.experiments.sphere_flows:sphere_training",
         "risk after training on the sphere",
         "risk",
-        example={"task": "marion", "scale": 0.5, "dim": 12, "time": 1.0},
+        example={"task": "marion", "scale": 0.1, "dim": 12, "time": 1.0},
         fixed={"seeds": 1},
     ),
     "heads": Computation(
