@@ -16,7 +16,7 @@ TASK = SpikedSLR(2.0, 3)
 def test_a_large_ridge_gives_the_mean_of_centred_tokens():
     """Its overlap is known; so is that of the best method, which softmax cannot reach."""
     found = simulate_labels(
-        TASK, alpha=2.0, dim=400, ridge_k=1e4, ridge_v=1.0, seeds=8, test_samples=0
+        TASK, alpha=2.0, dim=200, ridge_k=1e4, ridge_v=1.0, seeds=8, test_samples=0
     )
     expected = labelled_overlap(TASK, 2.0, centred=True)
     assert found.key_overlap == pytest.approx(expected, abs=4.0 * found.key_overlap_error)

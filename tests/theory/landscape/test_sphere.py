@@ -46,7 +46,11 @@ def unit_overlaps(flow, sphere):
 
 @pytest.mark.parametrize(
     ("seed", "sphere", "end"),
-    [(1, Sphere(0.3), "matched"), (5, Sphere(0.3), "mismatched"), (0, Sphere(0.6, 0.1), "matched")],
+    [
+        pytest.param(1, Sphere(0.3), "matched", marks=pytest.mark.slow),
+        pytest.param(5, Sphere(0.3), "mismatched", marks=pytest.mark.slow),
+        (0, Sphere(0.6, 0.1), "matched"),
+    ],
     ids=["matched", "mismatched", "falling"],
 )
 def test_the_flow_is_the_limit_of_projected_descent(seed, sphere, end):

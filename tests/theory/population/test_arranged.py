@@ -25,6 +25,7 @@ from slrlab.model.arrangements import relevant_count
 from slrlab.simulation.data.monte_carlo import monte_carlo_risk, posterior_mean_risk
 from slrlab.theory.population import arranged
 
+SLOW_ENTMAX = pytest.param("entmax15", marks=pytest.mark.slow)
 HARD, NEEDLES = HardNegativeSLR(6.0, "3,5", similarity=0.6), NeedlesSLR(5.0, 6, needles=3)
 NARROW, WIDE = VarianceSLR(4.0, 5, variance=0.05), VarianceSLR(4.0, 5, variance=12.0)
 TASKS = {"hard-negative": HARD, "needles": NEEDLES, "narrow": NARROW, "wide": WIDE}
@@ -91,6 +92,7 @@ def test_needles_that_are_all_tokens_or_all_but_one():
     assert abs(found.risk - spiked / 4.0) < 4.0 * found.error
 
 
+@pytest.mark.slow
 def test_leaving_tokens_out_is_choosing_the_others():
     """``J·R_J = (L − J)·R_{L−J}``: the scores of the one task are those of the other, reflected."""
     few, many = (bayes_risk(NeedlesSLR(3.0, 5, needles=n)) for n in (2, 3))
@@ -138,7 +140,7 @@ def test_every_activation_against_monte_carlo(kind, name):
 
 
 @pytest.mark.parametrize("task", [HARD, NEEDLES], ids=lambda task: task.name)
-@pytest.mark.parametrize("name", ["softmax", "sigmoid", "entmax15", "stick-breaking", "hardmax"])
+@pytest.mark.parametrize("name", ["softmax", "sigmoid", SLOW_ENTMAX, "stick-breaking", "hardmax"])
 def test_keys_with_a_residual(task, name):
     order = OrderParameters(m_k=0.8, m_v=0.7, R_k=0.5, R_v=0.2)
     activation = make_activation(name).with_bias(0.0)
@@ -169,6 +171,7 @@ def test_the_hit_rate_without_a_signal_or_an_overlap():
     assert hit_rate(HardNegativeSLR(9.0, 2, similarity=0.5)) == pytest.approx(exact, abs=1e-12)
 
 
+@pytest.mark.slow
 def test_softmax_loses_its_exponential_rate_with_two_needles():
     """The Bayes risk of two needles falls as fast as that of one, softmax only as a power of ν."""
     signals = (25.0, 100.0)
@@ -180,6 +183,7 @@ def test_softmax_loses_its_exponential_rate_with_two_needles():
     assert softmax[1].risk > 1e3 * one[1]
 
 
+@pytest.mark.slow
 def test_no_rising_normalised_map_is_optimal_for_needles():
     best = best_normalised(NeedlesSLR(4.0, 4, needles=2))
     assert np.isnan(best.exact).all()
