@@ -81,6 +81,7 @@ def test_it_descends_on_the_sphere_and_stays_on_the_manifold():
     assert there.minimum == back.minimum
 
 
+@pytest.mark.slow
 def test_a_falling_scale_ends_at_the_teachers():
     sphere = Sphere(1.0, 0.025)  # the schedule of the paper: 1e-4 a step of 4e-3
     flow = sphere_flow(TASK, sphere=sphere, seed=1, time=480.0)

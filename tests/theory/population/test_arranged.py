@@ -25,7 +25,6 @@ from slrlab.model.arrangements import relevant_count
 from slrlab.simulation.data.monte_carlo import monte_carlo_risk, posterior_mean_risk
 from slrlab.theory.population import arranged
 
-SLOW_ENTMAX = pytest.param("entmax15", marks=pytest.mark.slow)
 HARD, NEEDLES = HardNegativeSLR(6.0, "3,5", similarity=0.6), NeedlesSLR(5.0, 6, needles=3)
 NARROW, WIDE = VarianceSLR(4.0, 5, variance=0.05), VarianceSLR(4.0, 5, variance=12.0)
 TASKS = {"hard-negative": HARD, "needles": NEEDLES, "narrow": NARROW, "wide": WIDE}
@@ -139,8 +138,9 @@ def test_every_activation_against_monte_carlo(kind, name):
     assert abs(found.risk - sampled.value) < 4.0 * math.hypot(sampled.error, found.error)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", [HARD, NEEDLES], ids=lambda task: task.name)
-@pytest.mark.parametrize("name", ["softmax", "sigmoid", SLOW_ENTMAX, "stick-breaking", "hardmax"])
+@pytest.mark.parametrize("name", ["softmax", "sigmoid", "entmax15", "stick-breaking", "hardmax"])
 def test_keys_with_a_residual(task, name):
     order = OrderParameters(m_k=0.8, m_v=0.7, R_k=0.5, R_v=0.2)
     activation = make_activation(name).with_bias(0.0)
