@@ -63,7 +63,7 @@ from slrlab import (
 )
 from slrlab.experiments.comparison import compare_erm
 from slrlab.experiments.dimensions import extrapolate_amp, extrapolate_erm
-from slrlab.experiments.universality import law_gap
+from slrlab.experiments.law_gap import law_gap
 from slrlab.theory.population.rates import RateFit
 
 TASK = SpikedSLR(2.0, 2, noise=0.3)

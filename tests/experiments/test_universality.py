@@ -7,13 +7,13 @@ import pytest
 
 from slrlab import MaxSLR, SpikedSLR, bayes_risk, universality
 from slrlab._result import Estimate
+from slrlab.experiments.law_gap import law_gap
 from slrlab.experiments.student import Limit
 from slrlab.experiments.universality import (
     CORRELATED,
     QUANTITIES,
     UNCORRELATED,
     LawVerdict,
-    law_gap,
 )
 from slrlab.model.activations import SOFTMAX
 

@@ -56,3 +56,28 @@ def test_the_picture_of_the_departures(departures):
     bayes = next(line for line in above[3].lines if line.get_label() == "Bayes")
     last = np.asarray(curve.get_ydata())[-1] / np.asarray(bayes.get_ydata())[-1]
     assert last > 1e5  # a power against an exponential
+
+
+def test_redundant_heads_and_the_worth_of_a_sink():
+    heads = pd.read_csv(TABLES / "figure-heads-full.csv")
+    wide = heads[heads["panel"] == "heads"].pivot(index="heads", columns="attention", values="risk")
+    for name in ("softmax", "softmax with a sink"):
+        assert wide[name][1] > wide[name][4] == wide[name][7]  # further heads gain nothing
+    uniform = wide["softmax, one head uniform"]
+    assert uniform[4] > wide["softmax"][4] > uniform[5]  # but the first redundant one may
+    assert wide["bayes-softmax"][4] == pytest.approx(0.4058, abs=5e-5)
+    part = heads[heads["panel"] == "signals"].set_index(["attention", "directions", "signal"])
+    worth = part["risk"]["softmax"] - part["risk"]["softmax with a sink"]
+    assert (worth > 0.0).all()
+    assert figure_module("heads").draw(heads).legends
+
+
+def test_softmax_on_the_task_of_marion_is_optimal_at_unit_variance_alone():
+    table = pd.read_csv(TABLES / "figure-marion-full.csv")
+    for _, part in table.groupby("signal"):
+        wide = part.pivot(index="relevant_std", columns="predictor", values="risk")
+        excess = wide["softmax"] - wide["keys"]
+        near = np.abs(np.log(wide.index)) < 1e-9
+        assert near.sum() == 1
+        assert abs(excess[near].iloc[0]) < 1e-9
+        assert (excess[~near] > 1e-4).all()

@@ -225,7 +225,7 @@ COMPUTATIONS: dict[str, Computation] = {
         example={"activations": "softmax,linear"},
     ),
     "universality": Computation(
-        "slrlab.experiments.universality:law_gap",
+        "slrlab.experiments.law_gap:law_gap",
         "test risk of training on tokens of a law, minus the theory of Gaussian ones",
         "gap",
         "gap_error",
