@@ -9,7 +9,7 @@ import pytest
 
 from slrlab import OrderParameters, bayes_risk, make_task, minimal_risk, risk_at
 from slrlab._result import Status
-from slrlab.theory.moments import projection
+from slrlab.theory.moments import sampled
 from slrlab.theory.population.closed_forms import linear_risk
 
 ACTIVATIONS = ("softmax", "linear", "erf", "softplus", "sparsemax")
@@ -97,9 +97,9 @@ def test_the_largest_scores_alone_give_the_risk_of_all(name, signal, monkeypatch
     task = make_task(name, signal=signal, length=3000)
     order = OrderParameters(m_k=1.5, m_v=0.7)
     whole = risk_at(task, "sparsemax", order)
-    monkeypatch.setattr(projection, "_LONGEST", 1000)
-    projection._scores.cache_clear()
+    monkeypatch.setattr(sampled, "_LONGEST", 1000)
+    sampled._scores.cache_clear()
     few = risk_at(task, "sparsemax", order)
-    projection._scores.cache_clear()
+    sampled._scores.cache_clear()
     assert few.error < 0.01
     assert abs(few.risk - whole.risk) < 4.0 * math.hypot(few.error, whole.error)

@@ -20,6 +20,7 @@ from slrlab._result import Status
 from slrlab._types import FloatArray, Report
 from slrlab.model.activation_code import activation_code
 from slrlab.model.activations import Activation
+from slrlab.model.arrangements import check_family, relevant_count
 from slrlab.model.tasks import Task
 from slrlab.theory.erm.equations import STIFFNESSES, Channel, Stiffness
 from slrlab.theory.erm.fields import BLOCKS, draw_fields
@@ -119,9 +120,12 @@ def erm_theory(
 def checked(task: Task, activation: Activation | str, alpha: float, tolerance: float) -> Activation:
     """Check the arguments that all functions of trained attention share; return the activation."""
     chosen = minimal.checked(task, activation, tolerance)
+    check_family(task)
     _checks.positive(alpha, "alpha")
     if math.isinf(task.signal) and task.gaussian_shift is not None:
         raise ValueError("signal must be finite for this task at finite alpha, got inf")
+    if relevant_count(task) > 1:
+        _checks.fail("task", "one with a single relevant token at finite alpha", task.name)
     if task.length.longest > _LONGEST:
         raise ValueError(f"length must be at most {_LONGEST} at finite alpha, got {task.length}")
     activation_code(chosen)  # raises an error if it cannot be trained

@@ -14,6 +14,7 @@ import numpy as np
 
 from slrlab._types import FloatArray
 from slrlab.model.activations import Activation, Normalised
+from slrlab.model.arrangements import relevant_count
 from slrlab.model.atlas.elementwise import relu_power
 from slrlab.model.tasks import SelectionTask, Task, TiltedTask
 from slrlab.theory.moments.largest import all_below, relevant_is_largest
@@ -37,7 +38,8 @@ def infinite_keys(task: Task, activation: Activation, resolution: float) -> Atte
     if moments is None:
         return None
     # where no score is positive, the largest gets all weight
-    target = moments.target + relevant_is_largest(task, 0.0, resolution)
+    alone = relevant_is_largest(task, 0.0, resolution) / math.sqrt(relevant_count(task))
+    target = moments.target + alone
     energy = moments.energy + all_below(task, 0.0)
     return AttentionMoments(target, 1.0 - target, max(0.0, energy - target**2))
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from slrlab._types import FloatArray
 from slrlab.model.activations import SOFTMAX
+from slrlab.model.arrangements import relevant_count
 from slrlab.model.families import TopK
 from slrlab.model.lengths import LengthLaw
 from slrlab.model.tasks import SelectionTask, Task, TiltedTask
@@ -34,7 +35,7 @@ def top_k_moments(
     """Return the moments of hardmax, and on tasks with Gaussian scores of any ``k``; else None."""
     steep = isinstance(task, SelectionTask) and not task.hard and task.steepness > _STEEPEST
     if activation.k == 1 and R_k == 0.0 and m_k > 0.0 and not steep:
-        hit = relevant_is_largest(task, resolution=resolution)
+        hit = relevant_is_largest(task, resolution=resolution) / math.sqrt(relevant_count(task))
         return AttentionMoments(hit, 1.0 - hit, 1.0 - hit**2)  # one weight is 1
     if not isinstance(task, TiltedTask) or task.gaussian_shift is None:
         return None

@@ -59,6 +59,8 @@ def softmax_limit(task: Task, activation: Activation, bayes: BayesRisk) -> Popul
 
 def longest_keys(task: Task, activation: Activation, bayes: BayesRisk) -> PopulationRisk | None:
     """Return the limit of infinitely long keys if it is known."""
+    if not isinstance(task, TiltedTask | SelectionTask):
+        return None
     coarse, moments = (infinite_keys(task, activation, level) for level in (1.0, 1.35))
     if coarse is None or moments is None:
         return None

@@ -18,10 +18,10 @@ from slrlab._errors import ComputationError
 from slrlab._result import Status
 from slrlab._types import FloatArray
 from slrlab.model.activations import LINEAR, Activation, Elementwise, Projection
-from slrlab.model.families import LengthScaled, TopK
+from slrlab.model.families import LengthScaled, StickBreaking, TopK
 from slrlab.model.tasks import SelectionTask, Task
 from slrlab.numerics.minimise import Minimum, newton_minimum
-from slrlab.theory.moments import attention_moments
+from slrlab.theory.moments import AttentionMoments, attention_moments
 from slrlab.theory.moments.selected import selected_score_mean
 
 _SCAN, _DESCENT, _POLISH = 0.5, 0.7, 1.05  # resolutions
@@ -35,6 +35,7 @@ _ROUNDING = 1e-12  # of the log odds: a smaller gain is none
 _BROKEN = 1e-3  # defect of the moments from which they are no guide
 _RUNGS = 24  # of the ladder at small overlaps
 
+MomentsOf: TypeAlias = Callable[..., AttentionMoments]
 Objective: TypeAlias = Callable[[float, float | None, float], float]
 Start: TypeAlias = tuple[float, float | None]
 
@@ -55,15 +56,20 @@ class KeySearch:
     edge_risk: float = math.nan
 
 
-def best_keys(task: Task, activation: Activation) -> KeySearch:
-    """Return the keys of least risk for a task with a finite or hard-selection signal."""
+def best_keys(
+    task: Task, activation: Activation, moments_of: MomentsOf = attention_moments
+) -> KeySearch:
+    """Return the keys of least risk for a task with a finite or hard-selection signal.
+
+    ``moments_of`` computes the moments, for a head that is not always needed.
+    """
     sampled = _is_sampled(task, activation)
 
     def objective(m_k: float, bias: float | None, level: float) -> float:
         shaped = _shaped(activation, bias)
         level = _SAMPLED if sampled else level
         try:
-            moments = attention_moments(task, shaped, m_k, resolution=level, check=False)
+            moments = moments_of(task, shaped, m_k, 0.0, resolution=level, check=False)
         except (ValueError, ComputationError):  # too many tokens or too fine a grid
             return math.inf
         valid = math.isfinite(moments.target) and moments.target != 0.0
@@ -73,7 +79,7 @@ def best_keys(task: Task, activation: Activation) -> KeySearch:
             return -math.inf
         return math.log(moments.unexplained) - 2.0 * math.log(abs(moments.target))
 
-    exact = _exact_keys(task, activation)
+    exact = _exact_keys(task, activation) if moments_of is attention_moments else None
     if exact is not None:
         return KeySearch(exact, activation, Status.CONVERGED)
     starts, lossless = _scan(task, activation, objective)
@@ -108,9 +114,10 @@ def best_keys(task: Task, activation: Activation) -> KeySearch:
 
 def _is_sampled(task: Task, activation: Activation) -> bool:
     """Return whether the moments of a typical point are sampled."""
-    if not isinstance(activation, Projection | TopK):
+    if not isinstance(_base(activation), Projection | TopK | StickBreaking):
         return False
-    return attention_moments(task, activation, 1.0, resolution=_SAMPLED).sampled_error > 0.0
+    fixed = _shaped(activation, 0.0 if activation.bias is None else None)
+    return attention_moments(task, fixed, 1.0, resolution=_SAMPLED).sampled_error > 0.0
 
 
 def _shaped(activation: Activation, bias: float | None) -> Activation:

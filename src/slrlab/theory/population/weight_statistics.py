@@ -17,6 +17,7 @@ from slrlab._plot import axes_of, mark_of
 from slrlab._result import Estimate, Result, Status
 from slrlab._types import FloatArray
 from slrlab.model.activations import SOFTMAX, Activation
+from slrlab.model.arrangements import check_family, relevant_count
 from slrlab.model.setting import Setting
 from slrlab.model.tasks import Task, TiltedTask
 from slrlab.theory.moments import AttentionMoments
@@ -168,8 +169,11 @@ def weight_statistics(
     sigmoid: hit rate 0.9025, mean weight 0.7460
     """
     chosen = checked(task, activation, 1.0)
+    check_family(task)
     if math.isinf(task.signal) and isinstance(task, TiltedTask):
         _checks.fail("signal", "finite: the relevant score is infinite", task.signal)
+    if relevant_count(task) > 1:
+        _checks.fail("task", "one with a single relevant token", task.name)
     given = minimal_risk(task, chosen) if order is None else order
     m_k, R_k = key_overlaps(given)
     fixed, bias = _fixed(chosen, given)

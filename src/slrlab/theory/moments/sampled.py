@@ -1,8 +1,9 @@
-"""Moments of projection activations (sparsemax, entmax) by randomised quasi-Monte Carlo.
+"""Moments by randomised quasi-Monte Carlo, where no quadrature is known: most of all projections.
 
-Their threshold couples all tokens, so no product of one-token factors is available; results carry
-a standard error from independent replicates instead of a quadrature error. Of long sequences only
-the largest scores are drawn, from their exact law: the others get no weight.
+The threshold of a projection (sparsemax, entmax) couples all tokens, so no product of one-token
+factors is available; results carry a standard error from independent replicates instead of a
+quadrature error. Of long sequences only the largest scores are drawn, from their exact law: the
+others get no weight.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from scipy import special
 from slrlab._result import Estimate
 from slrlab._types import FloatArray
 from slrlab.model.activations import Projection
-from slrlab.model.families import TopK
+from slrlab.model.arrangements import ArrangementTask
+from slrlab.model.families import StickBreaking, TopK
 from slrlab.model.tasks import Task, TiltedTask
 from slrlab.numerics.qmc import normal_replicates
 from slrlab.theory.moments.types import AttentionMoments
@@ -28,8 +30,12 @@ _LONGEST = 4096  # tokens drawn of a sequence
 _TOP = 512  # tokens drawn of a longer one
 
 
-def projection_moments(
-    task: Task, activation: Projection | TopK, m_k: float, R_k: float, resolution: float
+def sampled_moments(
+    task: Task,
+    activation: Projection | TopK | StickBreaking,
+    m_k: float,
+    R_k: float,
+    resolution: float,
 ) -> AttentionMoments:
     """Return the moments with the standard error of ``A²/B``.
 
@@ -38,7 +44,7 @@ def projection_moments(
     ValueError
         If more tokens of a long sequence get weight than are drawn.
     """
-    if m_k == 0.0 and R_k == 0.0:  # equal weights
+    if m_k == 0.0 and R_k == 0.0 and not isinstance(task, ArrangementTask):  # equal weights
         mean = sum(p / n for n, p in task.length.pairs())
         return AttentionMoments(mean, 1.0 - mean, mean * (1.0 - mean))
     sums, fewest, certain = np.zeros((2, _REPLICATES)), math.inf, False
@@ -97,6 +103,11 @@ def _scores(
     dimension = drawn * (2 if noisy else 1)
     draws = np.stack(list(normal_replicates(dimension, log2_size, _REPLICATES)))
     keys, noise = draws[..., :drawn].copy(), draws[..., drawn:] if noisy else np.zeros(1)
+    if isinstance(task, ArrangementTask) and drawn == length:
+        shifts = task.shifts
+        keys[..., : shifts.size] += shifts
+        np.random.default_rng(length).permuted(keys, axis=-1, out=keys)  # weights may see the order
+        return keys, task.posterior(keys), noise
     tilted = isinstance(task, TiltedTask)
     if drawn < length:
         first = 1 if tilted else 0
