@@ -1,4 +1,4 @@
-"""Moments of projection activations (sparsemax, entmax) by randomised quasi-Monte Carlo.
+"""Moments of projections (sparsemax, entmax and their kind) by randomised quasi-Monte Carlo.
 
 Their threshold couples all tokens, so no product of one-token factors is available; results carry
 a standard error from independent replicates instead of a quadrature error. Of long sequences only
@@ -16,7 +16,7 @@ from scipy import special
 from slrlab._result import Estimate
 from slrlab._types import FloatArray
 from slrlab.model.activations import Projection
-from slrlab.model.families import TopK
+from slrlab.model.families import NormMax, TopK
 from slrlab.model.tasks import Task, TiltedTask
 from slrlab.numerics.qmc import normal_replicates
 from slrlab.theory.moments.types import AttentionMoments
@@ -29,7 +29,7 @@ _TOP = 512  # tokens drawn of a longer one
 
 
 def projection_moments(
-    task: Task, activation: Projection | TopK, m_k: float, R_k: float, resolution: float
+    task: Task, activation: Projection | NormMax | TopK, m_k: float, R_k: float, resolution: float
 ) -> AttentionMoments:
     """Return the moments with the standard error of ``A²/B``.
 
@@ -39,8 +39,13 @@ def projection_moments(
         If more tokens of a long sequence get weight than are drawn.
     """
     if m_k == 0.0 and R_k == 0.0:  # equal weights
-        mean = sum(p / n for n, p in task.length.pairs())
-        return AttentionMoments(mean, 1.0 - mean, mean * (1.0 - mean))
+        pairs = [
+            (n, p, float(activation.weights(np.zeros(n)).mean())) for n, p in task.length.pairs()
+        ]
+        mean = sum(p * weight for _, p, weight in pairs)
+        return AttentionMoments(
+            mean, 1.0 - mean, sum(p * n * weight**2 for n, p, weight in pairs) - mean**2
+        )
     sums, fewest, certain = np.zeros((2, _REPLICATES)), math.inf, False
     for length, weight in task.length.pairs():
         drawn = _drawn(length)
