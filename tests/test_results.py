@@ -2,6 +2,7 @@
 
 import json
 import math
+from functools import lru_cache
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -25,6 +26,7 @@ from slrlab import (
     compare,
     compare_amp,
     compare_descent,
+    diagnose_scores,
     erm_theory,
     excess_parts,
     flow_ensemble,
@@ -35,6 +37,7 @@ from slrlab import (
     minimal_risk,
     minimum_branches,
     online_sgd,
+    require,
     ridge_map,
     risk_and_gradient,
     risk_profile,
@@ -57,11 +60,18 @@ def ensemble():
     return flow_ensemble(table, *0.1 * np.random.default_rng(0).standard_normal((2, 3, 4)))
 
 
+@lru_cache
+def diagnosis():
+    return diagnose_scores(*TASK.sample_scores(np.random.default_rng(0), 64, 3), at=(5,))
+
+
 # each result with several numbers, and how many curves or points its picture has at least
 MAKERS = {
     "RiskProfile": (lambda: risk_profile(TASK, "softmax", [0.0, 1.0, 2.0]), 2),
     "WeightStatistics": (lambda: weight_statistics(TASK, "softmax", samples=200), 3),
     "BestMap": (lambda: best_elementwise(TASK), 2),
+    "HeadDiagnosis": (lambda: diagnosis(), 2),
+    "Requirement": (lambda: require(risk=0.4, length=[2, 3], activations="linear"), 2),
     "LengthTransfer": (lambda: length_transfer(TASK, "linear", fit=(2, 3), use=(2, 4)), 1),
     "BayesThresholds": (lambda: bayes_thresholds(SpikedSLR(2.0, 3)), 2),
     "AmpStateEvolution": (lambda: amp_state_evolution(TASK, alpha=2.0, steps=3), 3),
@@ -103,6 +113,8 @@ SINGLE = {
     "ErmBranch": lambda: erm_theory(TASK, "linear", **TRAINED, tolerance=0.05).branches[0],
     "ErmTheory": lambda: erm_theory(TASK, "linear", **TRAINED, tolerance=0.05),
     "ExcessParts": lambda: excess_parts(TASK, "linear", samples=1024),
+    "LengthPrediction": lambda: diagnosis().predictions[0],
+    "Need": lambda: require(risk=0.4, length=2, activations="linear").needs[1],
     "LargeAlpha": lambda: large_alpha(TASK, "linear"),
     "Minimum": lambda: local_minima(TASK, "linear", starts=4).minima[0],
     "PopulationRisk": lambda: minimal_risk(TASK, "linear"),
@@ -123,6 +135,12 @@ KEYS = {
     "ExcessParts": "status excess angle shape_part shape_part_error size_part size_part_error "
     "length_part length_part_error error per_length per_sequence retuned sum_variation m_k bias "
     f"activation {WHERE}",
+    "HeadDiagnosis": "status bayes_risk hit_rate predicted_hit_rate mean_weight risk "
+    "predicted_risk excess temperature tuned_risk sink_temperature log_sink sink_risk context "
+    f"bayes_context offset_share beyond errors sequences predictions activation {WHERE}",
+    "Need": "status activation length signal alpha value error possible note",
+    "Requirement": "status quantity target unknown needs",
+    "LengthPrediction": "status length hit_rate risk bayes_risk",
     "LengthTransfer": "status points",
     "TransferPoint": "status rule fit use factor risk error refitted_risk refitted_error "
     "bayes_risk m_k m_v q_k q_v bias note task signal noise activation loss refitted_loss",

@@ -22,8 +22,15 @@ from slrlab.experiments.best_maps import (
     best_normalised,
     bias_limit,
 )
+from slrlab.experiments.diagnosis import (
+    HeadDiagnosis,
+    LengthPrediction,
+    diagnose_file,
+    diagnose_scores,
+)
 from slrlab.experiments.flows import FlowComparison, compare_descent, compare_sgd
 from slrlab.experiments.properties import lacks, properties
+from slrlab.experiments.requirements import Need, Requirement, require
 from slrlab.experiments.sweeps import Store, Sweep, SweepSummary, read_sweep, run_sweep
 from slrlab.experiments.transfer import LengthTransfer, TransferPoint, length_transfer
 from slrlab.model.activations import (
@@ -37,6 +44,7 @@ from slrlab.model.activations import (
 )
 from slrlab.model.families import LengthScaled, Ratio, StickBreaking, TopK
 from slrlab.model.lengths import LengthLaw, LengthLike
+from slrlab.model.measured import MeasuredTask
 from slrlab.model.order_parameters import FullOrderParameters, OrderParameters
 from slrlab.model.setting import Setting
 from slrlab.model.tasks import (
@@ -134,21 +142,26 @@ __all__ = [
     "FlowComparison",
     "FlowEnsemble",
     "FullOrderParameters",
+    "HeadDiagnosis",
     "LargeAlpha",
     "LengthLaw",
     "LengthLike",
+    "LengthPrediction",
     "LengthScaled",
     "LengthTransfer",
     "LocalMinima",
     "MaxSLR",
+    "MeasuredTask",
     "Minimum",
     "MinimumBranch",
+    "Need",
     "Normalised",
     "NotFittedError",
     "OrderParameters",
     "PopulationRisk",
     "Projection",
     "Ratio",
+    "Requirement",
     "Result",
     "RidgeMap",
     "RiskGradient",
@@ -187,6 +200,8 @@ __all__ = [
     "compare_amp",
     "compare_descent",
     "compare_sgd",
+    "diagnose_file",
+    "diagnose_scores",
     "draw_dataset",
     "erm_theory",
     "excess_parts",
@@ -210,6 +225,7 @@ __all__ = [
     "read_sweep",
     "register_activation",
     "register_task",
+    "require",
     "ridge_map",
     "risk_and_gradient",
     "risk_at",

@@ -62,9 +62,10 @@ def finite(value: Any, name: str) -> float:
     return real(value, name, accepted="a finite number")
 
 
-def positive(value: Any, name: str) -> float:
-    """Return a finite number ``> 0``."""
-    return real(value, name, accepted="a finite number > 0", low=0.0, open_low=True)
+def positive(value: Any, name: str, *, finite: bool = True) -> float:
+    """Return a number ``> 0``; ``inf`` only where ``finite=False``."""
+    accepted = "a finite number > 0" if finite else "a number > 0 or inf"
+    return real(value, name, accepted=accepted, low=0.0, open_low=True, finite=finite)
 
 
 def integer(value: Any, name: str, *, low: int = 1, high: int = 0) -> int:

@@ -18,7 +18,6 @@ from slrlab.model.families import (
     LengthScaled,
     NormMax,
     Ratio,
-    StickBreaking,
     TopK,
 )
 from slrlab.model.weights_kernel import residual

@@ -4,32 +4,32 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 from slrlab.cli.app import command
 from slrlab.cli.console import Output, print_json, print_table, progress
 from slrlab.cli.options import (
     ACTIVATION,
+    ANY_ALPHA,
+    BEST_RIDGE,
     CSV,
     LENGTH,
     NOISE,
-    NOT_NEGATIVE,
-    POSITIVE,
+    PLOT,
+    RISK_ERROR,
     SEED,
     SIGNAL,
     TASK,
     default,
-    number,
-    option,
 )
 from slrlab.experiments.activations import ActivationComparison
 from slrlab.experiments.activations import compare as compare_activations
+from slrlab.experiments.diagnosis import HeadDiagnosis
+from slrlab.experiments.requirements import Requirement
 from slrlab.experiments.transfer import LengthTransfer
 from slrlab.model.tasks import make_task
 
-_ALPHA = "Samples per dimension, N/D > 0; inf: infinite data."
-_RIDGE = option("Ridge of the training; default: that of least test risk.", NOT_NEGATIVE, "r")
-_TOLERANCE = "Standard error of the risk after training to reach."
+Shown: TypeAlias = ActivationComparison | HeadDiagnosis | LengthTransfer | Requirement
 
 
 @command(
@@ -47,15 +47,13 @@ def compare(
     length: Annotated[list[Any], LENGTH],
     noise: Annotated[float, NOISE],
     activation: Annotated[list[str], ACTIVATION],
-    alpha: Annotated[list[float], option(_ALPHA, number("a number > 0 or inf"), "α")],
-    ridge_k: Annotated[float | None, _RIDGE],
-    ridge_v: Annotated[float | None, _RIDGE],
-    tolerance: Annotated[float, option(_TOLERANCE, POSITIVE, "t")],
+    alpha: Annotated[list[float], ANY_ALPHA],
+    ridge_k: Annotated[float | None, BEST_RIDGE],
+    ridge_v: Annotated[float | None, BEST_RIDGE],
+    tolerance: Annotated[float, RISK_ERROR],
     seed: Annotated[int, SEED],
     csv: Annotated[Path | None, CSV] = None,
-    plot: Annotated[
-        Path | None, option("Draw the risks: .png, .pdf or .svg.", Path, "FILE")
-    ] = None,
+    plot: Annotated[Path | None, PLOT] = None,
     output: Output,
 ) -> bool:
     """Activations side by side, beside the best predictor.
@@ -89,7 +87,7 @@ def compare(
 
 
 def show(
-    result: ActivationComparison | LengthTransfer,
+    result: Shown,
     output: Output,
     csv: Path | None,
     plot: Path | None,
@@ -113,7 +111,7 @@ def check_target(path: Path | None, name: str, kinds: tuple[str, ...]) -> None:
         raise ValueError(f"{name} must be {accepted}, got {path}")
 
 
-def _draw(result: ActivationComparison | LengthTransfer, path: Path) -> None:
+def _draw(result: Shown, path: Path) -> None:
     """Draw a result into a file."""
     import matplotlib as mpl
 

@@ -64,6 +64,11 @@ def whole(low: int = 0, high: int | None = None) -> Parser:
     return parser(read)
 
 
+def lengths(text: Any) -> list[int]:
+    """Read lengths of sequences, such as 2,10,100."""
+    return [whole(2)(part) for part in str(text).split(",")]
+
+
 def option(help: str, parser: Parser | None = None, metavar: str = "", *names: str) -> Any:  # noqa: A002
     """Return an option for ``Annotated``; its name is that of the parameter unless given."""
     return typer.Option(*names, help=help, parser=parser, metavar=metavar or None)
@@ -100,6 +105,12 @@ ACTIVATION = option(
     metavar="NAME_or_EXPR",
 )
 ALPHA = option("Samples per dimension, N/D > 0.", POSITIVE, "α")
+ANY_ALPHA = option(
+    "Samples per dimension, N/D > 0; inf: infinite data.", number("a number > 0 or inf"), "α"
+)
+BEST_RIDGE = option("Ridge of the training; default: that of least test risk.", NOT_NEGATIVE, "r")
+RISK_ERROR = option("Standard error of the risk after training to reach.", POSITIVE, "t")
+PLOT = option("Draw it: .png, .pdf or .svg.", Path, "FILE")
 RIDGE_K = option("Ridge of the keys, ≥ 0.", NOT_NEGATIVE, "r")
 RIDGE_V = option("Ridge of the values, ≥ 0.", NOT_NEGATIVE, "r")
 SEED = option("Seed of what is drawn; several runs count up from it.", whole(), "n")

@@ -10,17 +10,18 @@ from slrlab.cli.app import command
 from slrlab.cli.compare import check_target, show
 from slrlab.cli.console import Output, print_json, print_table, progress
 from slrlab.cli.options import (
+    ANY_ALPHA,
+    BEST_RIDGE,
     CSV,
     NOISE,
-    NOT_NEGATIVE,
-    POSITIVE,
+    PLOT,
+    RISK_ERROR,
     SEED,
     SIGNAL,
     TASK,
     flag,
-    number,
+    lengths,
     option,
-    whole,
 )
 from slrlab.experiments.transfer import RULES, length_transfer
 from slrlab.model.activations import Activation
@@ -29,17 +30,11 @@ from slrlab.model.tasks import make_task
 if TYPE_CHECKING:
     import pandas as pd
 
-_ALPHA = "Samples per dimension, N/D > 0, of the training; inf: infinite data."
-_RIDGE = option("Ridge of the training; default: that of least test risk.", NOT_NEGATIVE, "r")
 _RULE = (
     "Factor of the scores: constant (1), sqrt-log (√(log use/log fit)), log (log use/log fit, as "
     "in SSMax) or best (least risk at the length of use); repeatable."
 )
 _ATLAS = "All activations of the atlas on spiked-SLR with infinite data, by all rules."
-
-
-def _lengths(text: Any) -> list[int]:
-    return [whole(2)(part) for part in str(text).split(",")]
 
 
 @command(length_transfer, make_task)
@@ -49,22 +44,18 @@ def transfer(
     signal: Annotated[float, SIGNAL] = 9.0,
     noise: Annotated[float, NOISE],
     activation: Activation,
-    fit: Annotated[Any, option("Lengths of the fit.", _lengths, "L,L,…")] = "10",
-    use: Annotated[Any, option("Lengths of use.", _lengths, "L,L,…")] = "2,10,100,1000",
+    fit: Annotated[Any, option("Lengths of the fit.", lengths, "L,L,…")] = "10",
+    use: Annotated[Any, option("Lengths of use.", lengths, "L,L,…")] = "2,10,100,1000",
     rule: Annotated[list[str], option(_RULE, None, "NAME")] = [RULES[0]],  # noqa: B006
-    alpha: Annotated[float, option(_ALPHA, number("a number > 0 or inf"), "α")],
-    ridge_k: Annotated[float | None, _RIDGE],
-    ridge_v: Annotated[float | None, _RIDGE],
+    alpha: Annotated[float, ANY_ALPHA],
+    ridge_k: Annotated[float | None, BEST_RIDGE],
+    ridge_v: Annotated[float | None, BEST_RIDGE],
     refit: Annotated[bool, flag("--refit/--no-refit", "Also fit at the lengths of use.")],
-    tolerance: Annotated[
-        float, option("Standard error of the risk after training to reach.", POSITIVE, "t")
-    ],
+    tolerance: Annotated[float, RISK_ERROR],
     seed: Annotated[int, SEED],
     atlas: Annotated[bool, flag("--atlas", _ATLAS)] = False,
     csv: Annotated[Path | None, CSV] = None,
-    plot: Annotated[
-        Path | None, option("Draw the losses: .png, .pdf or .svg.", Path, "FILE")
-    ] = None,
+    plot: Annotated[Path | None, PLOT] = None,
     output: Output,
 ) -> bool:
     """Risk of keys and values fitted at one length and used at another.

@@ -244,9 +244,8 @@ def compare(
     tasks = several(task, Task, "task", "a Task such as SpikedSLR(signal=2.0, length=3)")
     kinds = several(activations, (Activation, str), "activations", "names or activations")
     kinds = [portable(kind, workers) for kind in kinds]
-    limits: dict[str, Any] = {"accepted": "a number > 0 or inf", "low": 0.0, "open_low": True}
     alphas = [
-        _checks.real(value, "alpha", **limits, finite=False)
+        _checks.positive(value, "alpha", finite=False)
         for value in several(alpha, (int, float), "alpha", "numbers > 0")
     ]
     options = training_options(ridge_k, ridge_v, tolerance, seed, alphas)

@@ -18,7 +18,7 @@ from slrlab._result import Status
 from slrlab._types import FloatArray
 from slrlab.model.activations import SOFTMAX, Activation
 from slrlab.model.families import LengthScaled
-from slrlab.model.order_parameters import OrderParameters
+from slrlab.model.order_parameters import OrderParameters, SquaredNorms
 from slrlab.model.setting import Setting
 from slrlab.model.tasks import Task
 from slrlab.numerics.minimise import newton_minimum
@@ -34,7 +34,7 @@ _limit = lru_cache(maxsize=16)(infinite_keys)  # the same for all factors
 
 
 @dataclass(frozen=True)
-class FittedVectors:
+class FittedVectors(SquaredNorms):
     """Order parameters of fitted vectors; ``activation`` has its bias, given or fitted.
 
     ``risk`` and ``error`` are those at the length of the fit, ``errors`` the standard errors of
@@ -53,16 +53,6 @@ class FittedVectors:
     status: Status
     setting: Setting
     errors: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def q_k(self) -> float:
-        """``k·k/D``."""
-        return self.m_k**2 + self.R_k
-
-    @property
-    def q_v(self) -> float:
-        """``v·v/D``."""
-        return self.m_v**2 + self.R_v
 
     def risk_at(self, task: Task, factor: float) -> tuple[float, float, Status]:
         """Return risk, error and status on a task, the scores multiplied by a factor.

@@ -50,10 +50,8 @@ def properties(
         Names, expressions or activations; None for all that are registered.
     samples, seed
         Sequences of the sample of the parts, and its seed.
-    workers
-        Processes; None for as many as there are cores. More than one needs activations by name.
-    report
-        Called as ``report(done, total, label)`` while it runs.
+    workers, report
+        As for `slrlab.compare`.
 
     Raises
     ------

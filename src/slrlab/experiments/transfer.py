@@ -210,10 +210,8 @@ def length_transfer(
 
     Parameters
     ----------
-    task
-        The task; ``fit`` and ``use`` replace its length.
-    activation
-        An activation, its name, or an expression in ``x``.
+    task, activation
+        As for `slrlab.minimal_risk`; ``fit`` and ``use`` replace the length of the task.
     fit, use
         Lengths of the fit and of use: whole numbers ``>= 2``, one or several each.
     rule
@@ -252,8 +250,7 @@ def length_transfer(
     fits, uses = _lengths(fit, "fit"), _lengths(use, "use")
     rules = several(rule, str, "rule", f"one of {', '.join(RULES)}")
     rules = list(dict.fromkeys(_checks.choice(one, "rule", RULES) for one in rules))
-    limits: dict[str, Any] = {"accepted": "a number > 0 or inf", "low": 0.0, "open_low": True}
-    alpha = _checks.real(alpha, "alpha", **limits, finite=False)
+    alpha = _checks.positive(alpha, "alpha", finite=False)
     options = training_options(ridge_k, ridge_v, tolerance, seed, [alpha])
     kind = portable(activation, workers)
     if math.isfinite(alpha):
@@ -311,6 +308,7 @@ def _point(vectors: FittedVectors, use: int, rule: str) -> TransferPoint:
             status = Status.worst([status, how, accuracy])
         except ComputationError as problem:
             status, note = Status.FAILED, str(problem)
+    overlaps = {name: getattr(vectors, name) for name in ("m_k", "m_v", "q_k", "q_v", "bias")}
     return TransferPoint(
         status=status,
         rule=rule,
@@ -322,13 +320,9 @@ def _point(vectors: FittedVectors, use: int, rule: str) -> TransferPoint:
         refitted_risk=math.nan,
         refitted_error=math.nan,
         bayes_risk=bayes_risk(there).risk,
-        m_k=vectors.m_k,
-        m_v=vectors.m_v,
-        q_k=vectors.q_k,
-        q_v=vectors.q_v,
-        bias=vectors.bias,
         note=note,
         setting=vectors.setting,
+        **overlaps,
     )
 
 

@@ -119,15 +119,10 @@ class Activation(ABC):
 
 
 @dataclass(frozen=True)
-class Elementwise(Activation):
-    """``σ(χ)_ℓ = φ(χ_ℓ + bias)``: each token weighs itself, blind to the others."""
+class OneMap(Activation):
+    """Base of the activations that are given by one scalar map ``φ``."""
 
-    phi: ScalarMap = ScalarMap(np.positive, np.ones_like, np.zeros_like)
-
-    family: ClassVar[str] = "elementwise"
-
-    def weights(self, scores: FloatArray) -> FloatArray:
-        return self.phi.value(self.shifted(scores))
+    phi: ScalarMap = ScalarMap(np.exp, np.exp, np.exp, np.positive)
 
     @property
     def bends(self) -> tuple[float, ...]:
@@ -136,6 +131,18 @@ class Elementwise(Activation):
     @property
     def width(self) -> float:
         return self.phi.width
+
+
+@dataclass(frozen=True)
+class Elementwise(OneMap):
+    """``σ(χ)_ℓ = φ(χ_ℓ + bias)``: the weight of a token depends on its own score alone."""
+
+    phi: ScalarMap = ScalarMap(np.positive, np.ones_like, np.zeros_like)
+
+    family: ClassVar[str] = "elementwise"
+
+    def weights(self, scores: FloatArray) -> FloatArray:
+        return self.phi.value(self.shifted(scores))
 
     @property
     def unbounded_contrast(self) -> bool:
@@ -146,14 +153,13 @@ class Elementwise(Activation):
 
 
 @dataclass(frozen=True)
-class Normalised(Activation):
+class Normalised(OneMap):
     """``σ(χ)_ℓ = φ(χ_ℓ + bias)/(sink + Σ φ(χ + bias))`` with ``φ >= 0``; 0/0 is 0.
 
     ``exponential`` says where ``φ(x)`` behaves as ``e^x``: ``"everywhere"``, ``"left"`` (for
-    ``x → −∞``) or ``"nowhere"``. It only tells the theory how coarse its grids may be.
+    ``x → −∞``) or ``"nowhere"``. It only sets how coarse the grids of the theory may be.
     """
 
-    phi: ScalarMap = ScalarMap(np.exp, np.exp, np.exp, np.positive)
     sink: float = 0.0
     exponential: str = "nowhere"
 
@@ -175,14 +181,6 @@ class Normalised(Activation):
         if self.sink > 0.0:
             total = total + self.sink * np.exp(-top)
         return np.asarray(np.divide(phi, total, out=np.zeros_like(phi), where=total > 0.0))
-
-    @property
-    def bends(self) -> tuple[float, ...]:
-        return self.phi.bends
-
-    @property
-    def width(self) -> float:
-        return self.phi.width
 
     @property
     def is_softmax(self) -> bool:

@@ -16,17 +16,22 @@ from scipy import special
 
 from slrlab import _checks
 from slrlab._types import FloatArray
-from slrlab.model.activations import Activation, Elementwise, Normalised, Projection, ScalarMap
+from slrlab.model.activations import (
+    Activation,
+    Elementwise,
+    OneMap,
+    Projection,
+    ScalarMap,
+)
 
 
 @dataclass(frozen=True)
-class Ratio(Activation):
+class Ratio(OneMap):
     """``σ(χ)_ℓ = φ(χ_ℓ)/(Σ γ(χ))^exponent``, each score plus the bias; 0/0 is 0.
 
     ``φ`` may have any sign; ``gauge``, the map ``γ >= 0``, may differ from it.
     """
 
-    phi: ScalarMap = ScalarMap(np.exp, np.exp, np.exp, np.positive)
     gauge: ScalarMap = ScalarMap(np.exp, np.exp, np.exp, np.positive)
     exponent: float = 1.0
 
@@ -119,19 +124,13 @@ class StickBreaking(Activation):
 
 
 @dataclass(frozen=True)
-class CosineReweighted(Activation):
+class CosineReweighted(OneMap):
     """``σ(χ)_ℓ = w_ℓ φ(χ_ℓ)/Σ w φ(χ)`` with ``w_ℓ = cos(π(L−ℓ)/2L)``: later tokens count more.
 
     ``φ >= 0``; 0/0 is 0.
     """
 
-    phi: ScalarMap = ScalarMap(np.exp, np.exp, np.exp, np.positive)
-
     family: ClassVar[str] = "ordered"
-
-    @property
-    def bends(self) -> tuple[float, ...]:
-        return self.phi.bends
 
     @staticmethod
     def places(length: int) -> FloatArray:
@@ -183,7 +182,3 @@ class LengthScaled(Activation):
     @property
     def unbounded_contrast(self) -> bool:
         return self.base.with_bias(self.bias).unbounded_contrast
-
-
-Bent = Elementwise | Normalised | Ratio
-"""Activations whose maps may have bends."""

@@ -13,8 +13,27 @@ from slrlab._result import Result, plain
 from slrlab._types import FloatArray
 
 
+class SquaredNorms:
+    """Squared norms of vectors on M that are known by overlaps and residual norms."""
+
+    m_k: float
+    m_v: float
+    R_k: float
+    R_v: float
+
+    @property
+    def q_k(self) -> float:
+        """``k·k/D``."""
+        return self.m_k**2 + self.R_k
+
+    @property
+    def q_v(self) -> float:
+        """``v·v/D``."""
+        return self.m_v**2 + self.R_v
+
+
 @dataclass(frozen=True)
-class OrderParameters:
+class OrderParameters(SquaredNorms):
     """Overlaps of ``(k, v)`` with the teacher on M (``m_kv = m_vk = q_kv = 0``).
 
     Parameters
@@ -40,16 +59,6 @@ class OrderParameters:
             object.__setattr__(self, name, _checks.finite(getattr(self, name), name))
         for name in ("R_k", "R_v"):
             object.__setattr__(self, name, _checks.non_negative(getattr(self, name), name))
-
-    @property
-    def q_k(self) -> float:
-        """``k·k/D``."""
-        return self.m_k**2 + self.R_k
-
-    @property
-    def q_v(self) -> float:
-        """``v·v/D``."""
-        return self.m_v**2 + self.R_v
 
 
 @dataclass(frozen=True)

@@ -136,8 +136,8 @@ def projected(work, power, budget, width):
 def normmax(work, power, width):
     """Fill the weights of normmax and what their derivatives consist of.
 
-    With ``g = u^(power−1)``, ``σ = g/Σg``: ψ is the first derivative of ``g`` over ``Σg``, row CURVE
-    the second one, ``η = ψ − σ Σψ``.
+    With ``g = u^(power−1)``, ``σ = g/Σg``: ψ is the first derivative of ``g`` over ``Σg``, row
+    CURVE the second one, ``η = ψ − σ Σψ``.
     """
     count = work.shape[1]
     high, tau = _threshold(work, power, 1.0, 1, width, True)

@@ -3,9 +3,10 @@ r"""Compiled attention weights of one sequence with their derivatives, for every
 For a ratio ``∂σ_j/∂χ_ℓ = ψ_ℓ δ_jℓ − π_j η_ℓ``; for elementwise, normalised and projected weights
 ``η = ψ``. Stick-breaking has ``∂σ_j/∂χ_ℓ = −σ_j η_ℓ`` for tokens ``j`` before ``ℓ`` instead, with
 ``η`` the share that a token takes of what is left, and normmax
-``∂σ_j/∂χ_ℓ = ψ_j (δ_jℓ − σ_ℓ) − σ_j η_ℓ``. An exponential is kept from overflow. The caller owns a scratch space with one row per quantity, so nothing is allocated. The reference in
-NumPy is `slrlab.model.weights_reference`. Numba's cache watches the file of the function it
-compiled, not this one: after an edit here, delete ``__pycache__`` of the kernels that use it.
+``∂σ_j/∂χ_ℓ = ψ_j (δ_jℓ − σ_ℓ) − σ_j η_ℓ``. An exponential is kept from overflow. The caller owns
+a scratch space with one row per quantity, so nothing is allocated. The reference in NumPy is
+`slrlab.model.weights_reference`. Numba's cache watches the file of the function it compiled, not
+this one: after an edit here, delete ``__pycache__`` of the kernels that use it.
 """
 
 # notation: docs/notation.md, "Trained attention"
@@ -146,10 +147,9 @@ def token_at(position, place):
 @_inline
 def _reweighting(token, place, count):
     """Return ``cos(π(L − ℓ)/2L)``, ``ℓ = 1 … L`` the position of a token, token 0 at ``place``."""
+    position = token - 1 if token - 1 < place else token
     if token == 0:
         position = place
-    else:
-        position = token - 1 if token - 1 < place else token
     return math.sin(0.5 * math.pi * (position + 1.0) / count)
 
 

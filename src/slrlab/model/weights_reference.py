@@ -80,8 +80,9 @@ def _rise(u: FloatArray, numbers: ActivationNumbers) -> tuple[FloatArray, ...]:
         return tuple(2.0 * part for part in _hinge(u, width))
     if family == codes.PROJECTION and power == 1.0 and width > 0.0:
         below = _hinge(u, width)[1:]
-        above = _hinge(u - 1.0, width)[1:] if budget > 1.0 else (0.0, 0.0, 0.0)
-        return *(low - high for low, high in zip(below, above, strict=True)), np.zeros_like(u)
+        above = _hinge(u - 1.0, width)[1:]
+        cut = 1.0 if budget > 1.0 else 0.0
+        return *(a - cut * b for a, b in zip(below, above, strict=True)), np.zeros_like(u)
     kept = np.maximum(u, 0.0)
     inside = kept > 1e-12
     parts, factor = [kept**power], 1.0

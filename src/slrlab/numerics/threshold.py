@@ -1,9 +1,9 @@
 r"""Rules for weights ``h(y_ℓ − τ)`` whose threshold ``τ`` fixes a sum, ``h(u) = u₊^p``.
 
-The threshold lies below ``x`` exactly if ``Σ h(y_ℓ − x)`` is below that sum. The probability of this
-is an inverse Laplace transform of a product of one-token factors, so every moment of the weights is
-an integral over ``x`` and a sum over a few complex ``t``. The cost does not depend on the number of
-tokens. The module knows no tasks.
+The threshold lies below ``x`` exactly if ``Σ h(y_ℓ − x)`` is below that sum. The probability of
+this is an inverse Laplace transform of a product of one-token factors, so every moment of the
+weights is an integral over ``x`` and a sum over a few complex ``t``. The cost does not depend on
+the number of tokens. The module knows no tasks.
 
 Weights that are cut at 1 have a kink there, which would spoil the inverse transform. But
 ``e^{−t min(h, 1)}`` is ``e^{−th}`` plus ``e^{−t}`` times a function without a kink: in powers of
@@ -17,7 +17,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,7 @@ from slrlab._types import FloatArray
 from slrlab.numerics.graded import panels
 
 ComplexArray = npt.NDArray[np.complex128]
-Generating: TypeAlias = Callable[[ComplexArray, int], tuple[ComplexArray, ...]]
+Generating: TypeAlias = Callable[[Any, int], tuple[Any, ...]]
 """``(log z, order) -> (G, G', …)`` of ``G(z) = E z^(L−1)``."""
 
 _DECAY = 25.0  # 2·Re t

@@ -387,6 +387,18 @@ def test_seeds_agree_on_the_best_ridge(task, activation, alpha):
 
 
 @pytest.mark.slow
+def test_errors_at_the_best_ridge_count_where_the_search_ends():
+    """The risk is flat around its optimum: overlaps and ridges vary more than at given ridges."""
+    task = SpikedSLR(signal=5.0, length=3)
+    optima = [optimal_ridge(task, "linear", alpha=4.0, seed=seed) for seed in range(4)]
+    for name in ("q_v", "m_v", "V_k", "ridge_k", "ridge_v"):
+        values = [getattr(best.setting if "ridge" in name else best, name) for best in optima]
+        stated = np.sqrt(np.mean([best.errors[name] ** 2 for best in optima]))
+        # the variance of four seeds over its mean exceeds 5.4 once in 1000 times
+        assert np.std(values, ddof=1) < math.sqrt(5.4) * stated
+
+
+@pytest.mark.slow
 def test_training_errors_are_honest():
     runs = [
         erm_theory(

@@ -42,7 +42,8 @@ class ErmTheory(Result):
         Mean squared error on the training set; training objective per dimension.
     m_k, m_v, q_k, q_v, V_k, V_v
         Order parameters; ``errors`` has the standard error of each, and those of ``train_mse``
-        and ``objective``.
+        and ``objective``. At optimal ridges it includes where the search may end, and has errors
+        of ``ridge_k`` and ``ridge_v``.
     bias
         Bias of the activation: given, or learned with the vectors if it is free.
     replicon, stable

@@ -27,7 +27,7 @@ from slrlab.model.tasks import Task
 from slrlab.numerics.minimise import newton_minimum
 from slrlab.theory.erm.equations import Channel
 from slrlab.theory.erm.measure import Solution, no_solution
-from slrlab.theory.erm.overlaps import ErmOverlaps
+from slrlab.theory.erm.overlaps import ORDER, ErmOverlaps
 from slrlab.theory.erm.problem import Problem, Response
 from slrlab.theory.erm.result import ErmTheory
 from slrlab.theory.erm.solve import COARSE, Solver, checked
@@ -39,6 +39,7 @@ _SMALLEST_LOG_V = -12.0  # a ridge of about 1e5: the vector is zero
 _LEAST_GAIN = 0.05  # of the tolerance: the search stops where the model predicts less
 _OTHER_SAMPLE = 1 << 32  # added to the seed of the second search
 _STRENGTHS = ((0.5, 2.0, 8.0, 0.1), (0.1, 2.0, 0.5, 8.0))  # first ridges of the two searches
+_RIDGES = ("ridge_k", "ridge_v")
 _MARGIN, _RAISE, _MOST_RAISES = 0.9, 1.25, 30
 
 
@@ -171,10 +172,10 @@ def optimal_ridge(
     -------
     ErmTheory
         With the optimal ridges in ``setting``. A ridge of exactly 0 means that the optimum
-        lies at the boundary, or for keys that their length has no effect. Status ``boundary`` means that the risk still falls at the edge of
-        the search: as a ridge grows, or as the ridge of the keys falls into the region where the
-        theory does not hold (``trace_gap`` above 0.03). The error of the test risk includes what
-        the search may have missed.
+        lies at the boundary, or for keys that their length has no effect. Status ``boundary``
+        means that the risk still falls at the edge of the search: as a ridge grows, or as the ridge
+        of the keys falls into the region where the theory does not hold (``trace_gap`` above 0.03).
+        The error of the test risk includes what the search may have missed.
 
     Examples
     --------
@@ -196,13 +197,14 @@ def optimal_ridge(
     if not optima:
         return no_solution(free)
     solver.report(2, 4, "best ridge: comparison")
-    best, missed = _best_of(solver, free, optima)
+    best, missed, apart = _best_of(solver, free, optima)
     trusted, uncertain = _trusted(solver, best, least_gain)
     solver.report(3, 4, "best ridge: accuracy")
     starts = {"continued": trusted.overlaps, **solver.starts()}
     result = solver.best(trusted.problem, tolerance, starts)
     error = math.hypot(result.test_risk_error, missed, uncertain)
-    result = replace(result, test_risk_error=error)
+    errors = {name: math.hypot(result.errors.get(name, 0.0), apart[name]) for name in apart}
+    result = replace(result, test_risk_error=error, errors=errors)
     if result.status is Status.SAMPLED and (uncertain or any(optimum.edge for optimum in optima)):
         result = replace(result, status=Status.BOUNDARY)
     return result.require() if strict else result
@@ -234,12 +236,16 @@ def _first_solution(
     return None
 
 
-def _best_of(solver: Solver, problem: Problem, optima: list[_Optimum]) -> tuple[Solution, float]:
+def _best_of(
+    solver: Solver, problem: Problem, optima: list[_Optimum]
+) -> tuple[Solution, float, dict[str, float]]:
     """Return the best of the optima and the point between them, on one larger sample.
 
     Also return what it may still miss. Each search misses the true optimum by ``δ``, at the cost
     ``½δHδ``. Halfway between two independent optima half of that is left, and the risk there is
-    below their mean by as much: this difference estimates what is missed.
+    below their mean by as much: this difference estimates what is missed. The risk is flat around
+    the optimum, so ``δ`` itself is larger: the third value is its estimate for each quantity, the
+    difference of the optima over ``√2``.
     """
     solutions: list[Solution] = []
     response = None
@@ -251,7 +257,21 @@ def _best_of(solver: Solver, problem: Problem, optima: list[_Optimum]) -> tuple[
     least = int(np.argmin(risks))
     finite = [risk for risk in risks[:-1] if math.isfinite(risk)]
     missed = float(np.mean(finite)) - risks[least] if finite else math.inf
-    return solutions[least], missed
+    first, second = (_quantities(solution) for solution in (solutions[0], solutions[-2]))
+    apart = {name: abs(first[name] - second[name]) / math.sqrt(2.0) for name in first}
+    shares = [apart[name] / max(first[name], second[name]) for name in _RIDGES if first[name] > 0.0]
+    # one difference can be small by chance: the ridges share the mean square of both
+    share = math.sqrt(sum(one**2 for one in shares) / len(shares)) if shares else 0.0
+    apart |= {name: max(apart[name], share * first[name]) for name in _RIDGES}
+    return solutions[least], missed, apart
+
+
+def _quantities(solution: Solution) -> dict[str, float]:
+    """Return what has an error at an optimum."""
+    problem, overlaps, means = solution.problem, solution.overlaps, solution.means
+    own = {"train_mse": means.mean("LOSS"), "objective": problem.objective(means, overlaps)}
+    own |= dict(zip(_RIDGES, problem.ridges(means, overlaps), strict=True))
+    return own | {name: getattr(overlaps, name) for name in ORDER}
 
 
 def _response(solver: Solver, problem: Problem, overlaps: ErmOverlaps) -> Response:

@@ -15,8 +15,8 @@ import numpy as np
 from scipy import special
 
 from slrlab._types import FloatArray
-from slrlab.model.activations import Elementwise, Normalised
-from slrlab.model.families import Bent, Ratio
+from slrlab.model.activations import Elementwise, Normalised, OneMap
+from slrlab.model.families import Ratio
 from slrlab.model.tasks import SelectionTask, Task, TiltedTask
 from slrlab.numerics.graded import edges_around, panels
 from slrlab.numerics.selection import PanelKernel, SelectionKernel, SoftKernel
@@ -51,7 +51,7 @@ class BentNodes:
 
 
 def bent_moments(
-    task: Task, activation: Bent, m_k: float, R_k: float, resolution: float
+    task: Task, activation: OneMap, m_k: float, R_k: float, resolution: float
 ) -> AttentionMoments | None:
     """Return the moments of a map with bends; None where no rule of this module is good for them.
 
@@ -69,12 +69,12 @@ def bent_moments(
     nodes = bent_nodes(task, activation, m_k, R_k, resolution)
     if nodes is None:
         return None
-    if isinstance(activation, Elementwise):
-        return _elementwise(task, activation, nodes, resolution)
-    return _Quotient(task, activation, nodes, resolution).moments()
+    if isinstance(activation, Normalised | Ratio):
+        return _Quotient(task, activation, nodes, resolution).moments()
+    return _elementwise(task, activation, nodes, resolution)
 
 
-def _equal_scores(task: Task, activation: Bent) -> AttentionMoments:
+def _equal_scores(task: Task, activation: OneMap) -> AttentionMoments:
     """Return the moments at keys of length 0: all tokens get the same weight."""
     one = float(activation.weights(np.zeros(1))[0])
     pairs = [(n, p, _shared(activation, one, n)) for n, p in task.length.pairs()]
@@ -83,7 +83,7 @@ def _equal_scores(task: Task, activation: Bent) -> AttentionMoments:
     return AttentionMoments(target, 1.0 - target, max(0.0, energy - target**2))
 
 
-def _shared(activation: Bent, one: float, length: int) -> float:
+def _shared(activation: OneMap, one: float, length: int) -> float:
     """Return the weight of each of several equal scores; that of a single one is ``one``."""
     if isinstance(activation, Elementwise):
         return one
@@ -93,7 +93,7 @@ def _shared(activation: Bent, one: float, length: int) -> float:
 
 
 def bent_nodes(
-    task: Task, activation: Bent, m_k: float, R_k: float, resolution: float
+    task: Task, activation: OneMap, m_k: float, R_k: float, resolution: float
 ) -> BentNodes | None:
     """Return nodes that resolve the bends; None if they are too many."""
     reach = edge(task)
@@ -126,7 +126,7 @@ def bent_nodes(
     return BentNodes(scale * x, x, edges, relevant, others)
 
 
-def _widest(activation: Bent, scale: float, ends: tuple[float, float]) -> float:
+def _widest(activation: OneMap, scale: float, ends: tuple[float, float]) -> float:
     """Return the widest panel: ``e^{−tφ}`` varies where ``log φ`` changes by 1."""
     slope = 0.0 if isinstance(activation, Elementwise) else abs(scale)
     if isinstance(activation, Normalised) and activation.exponential == "nowhere":
@@ -139,6 +139,7 @@ def _widest(activation: Bent, scale: float, ends: tuple[float, float]) -> float:
 
 
 def bent_kernel(task: SelectionTask, nodes: BentNodes, resolution: float) -> SelectionKernel:
+    """Return the law of the selected token's score on the nodes, given the other tokens."""
     if task.hard:
         return PanelKernel.build(nodes.edges, resolution)
     grid = np.arange(-edge(task), edge(task), 0.35 / (task.steepness * resolution))
@@ -148,7 +149,7 @@ def bent_kernel(task: SelectionTask, nodes: BentNodes, resolution: float) -> Sel
 
 
 def _elementwise(
-    task: Task, activation: Elementwise, nodes: BentNodes, resolution: float
+    task: Task, activation: OneMap, nodes: BentNodes, resolution: float
 ) -> AttentionMoments:
     sigma, unit = scaled(activation.weights(nodes.scores))
     square = float(nodes.others @ sigma**2)

@@ -1,9 +1,9 @@
 r"""Moments of maps that are multiplied by a factor of the place, averaged over the location.
 
 The weight of place ``ℓ`` is ``w_ℓ φ(χ_ℓ)/Σ w φ(χ)``. As for any normalised map,
-``1/Sⁿ = ∫₀^∞ tⁿ⁻¹ e^{−tS} dt/(n−1)!`` leaves one-token factors, here at a different ``t w_ℓ`` for each
-place: they are tabulated in ``log t`` and interpolated. Sums over many places are Gauss rules for
-sums, so the cost does not grow with the length.
+``1/Sⁿ = ∫₀^∞ tⁿ⁻¹ e^{−tS} dt/(n−1)!`` leaves one-token factors, here at a different ``t w_ℓ`` for
+each place: they are tabulated in ``log t`` and interpolated. Sums over many places are Gauss rules
+for sums, so the cost does not grow with the length.
 """
 
 # notation: docs/notation.md, "Laplace variables"
@@ -106,7 +106,7 @@ class _Integrals:
         step = _TABLE / resolution
         self.v = np.arange(self.ends[0] + least, self.ends[1] + (_DEGREE + 1) * step, step)
 
-    def sums(self) -> tuple[float, float]:
+    def sums(self) -> FloatArray:
         """Return ``E[σ_ε]`` and ``E Σ σ²``."""
         others = self._table(self.nodes.others)
         if isinstance(self.task, TiltedTask):
@@ -118,10 +118,10 @@ class _Integrals:
         stay = self._spline(_log(kernel.survive(1.0 - decay.missing)).T)
         picked = self._spline(_log(kernel.pick(decay.one)).T)
         (target,) = self._integrate(_picked_rows(stay, picked, kernel.weights), 1)
-        return target, energy
+        return np.array([target, energy])
 
     def _table(self, law: FloatArray) -> BSpline:
-        """Return the logs of ``E e^{−T}``, ``E T e^{−T}`` and ``E T² e^{−T}`` as functions of ``v``."""
+        """Return the logs of ``E Tʲ e^{−T}`` for ``j`` = 0, 1, 2 as functions of ``v``."""
         (factors,) = token_factors(self.v, self.log_phi, law)
         zero = np.maximum(log_expectation(factors.zero, factors.missing), math.log(_LEAST))
         return self._spline(np.stack([zero, _log(factors.one), _log(factors.two)], axis=1))

@@ -57,10 +57,10 @@ def threshold_moments(
         return None
     if isinstance(task, TiltedTask) and (task.gaussian_shift is not None or R_k == 0.0):
         return rules.tilted(task, m)
-    if isinstance(task, SelectionTask) and R_k == 0.0 and m > 0.0:
-        if rules.budget <= _MOST_CUT if task.hard else task.steepness <= _STEEPEST:
-            return rules.selected(task)
-    return None
+    if not (isinstance(task, SelectionTask) and R_k == 0.0 and m > 0.0):
+        return None
+    ruled = rules.budget <= _MOST_CUT if task.hard else task.steepness <= _STEEPEST
+    return rules.selected(task) if ruled else None
 
 
 @dataclass(frozen=True)
@@ -203,7 +203,7 @@ class _Rules:
         grid: tuple[FloatArray, FloatArray],
         n: int,
     ) -> float:
-        """Return the part of ``E[σ_ε]`` with ``n`` tokens cut: a sum over the selection variable."""
+        """Return the part of ``E[σ_ε]`` with ``n`` tokens cut, a sum over selection variables."""
         y, tokens = grid
         nodes, spacing = key_nodes(task, task.steepness, self.resolution)
         law = gauss_weights(nodes, spacing)

@@ -104,7 +104,7 @@ def _selected(task: SelectionTask, k: int, m_k: float, resolution: float) -> Flo
 
 @dataclass(frozen=True)
 class _Above:
-    """``E[Tʲ e^{−T}; χ > x]``, one for each ``j``: nodes ``x`` by ``u``; density, mass below ``x``."""
+    """``E[Tʲ e^{−T}; χ > x]`` for each ``j``: nodes ``x`` by ``u``; density, mass below ``x``."""
 
     powers: list[FloatArray]
     density: FloatArray

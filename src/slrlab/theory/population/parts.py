@@ -114,10 +114,8 @@ def excess_parts(
 
     Parameters
     ----------
-    task
-        The task, with its signal, length law and noise.
-    activation
-        An activation, its name, or an expression in ``x``.
+    task, activation
+        As for `slrlab.minimal_risk`.
     samples
         Sequences in the sample of the parts, about: scrambled Sobol points in 16 blocks.
     seed

@@ -1,7 +1,7 @@
 """Search for the best keys of an activation: the overlap ``m_k`` and, if free, the bias.
 
-A scan of a ladder of overlaps on coarse grids gives the starts, Newton's method the minimum. Where a
-factor on all scores is without effect, the overlap is 1 or −1 and only the bias is searched. The
+A scan of a ladder of overlaps on coarse grids gives the starts, Newton's method the minimum. Where
+a factor on all scores is without effect, the overlap is 1 or −1 and only the bias is searched. The
 objective is ``log((B−A²)/A²)``, the log odds of the risk, accurate both near 0 and near 1.
 """
 
@@ -174,9 +174,9 @@ def _ladder(task: Task, width: float) -> list[float]:
 def _scan(task: Task, activation: Activation, objective: Objective) -> tuple[list[Start], bool]:
     """Return the starts of descents, best first; or one point without any loss, and True."""
     free, shift = activation.bias is None, task.gaussian_shift
-    ladder, known = _ladder(task, activation.width), _BIASES
+    ladder, known = _ladder(task, activation.width), [*_BIASES]
     if degree(activation) is not None:
-        ladder, known = [1.0, -1.0], _MORE_BIASES
+        ladder, known = [1.0, -1.0], [*_MORE_BIASES]
     biases: list[float | str | None] = [*known] if free else [None]
     if free and shift is not None and shift > 0.0:
         biases.append(_HALFWAY)

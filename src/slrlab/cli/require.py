@@ -1,0 +1,77 @@
+"""The command `require`: which signal, or how many samples, a demand needs."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Annotated, Any
+
+from slrlab.cli.app import command
+from slrlab.cli.compare import check_target, show
+from slrlab.cli.console import Output, print_problems, progress
+from slrlab.cli.options import (
+    ACTIVATION,
+    ANY_ALPHA,
+    CSV,
+    LENGTH,
+    NOISE,
+    PLOT,
+    POSITIVE,
+    RISK_ERROR,
+    SIGNAL,
+    TASK,
+    default,
+    number,
+    option,
+)
+from slrlab.experiments.requirements import require as require_theory
+
+_RATE = number("a number between 0 and 1")
+
+
+@command(require_theory, length=[3], activation=list(default(require_theory, "activations")))
+def require(
+    *,
+    risk: Annotated[float | None, option("Risk of at most this.", POSITIVE, "E")] = None,
+    hit_rate: Annotated[float | None, option("Hit rate of at least this.", _RATE, "p")] = None,
+    length: Annotated[list[Any], LENGTH],
+    task: Annotated[str, TASK] = "spiked",
+    signal: Annotated[list[float] | None, SIGNAL] = None,
+    alpha: Annotated[list[float] | None, ANY_ALPHA] = None,
+    noise: Annotated[float, NOISE],
+    activation: Annotated[list[str], ACTIVATION],
+    tolerance: Annotated[float, RISK_ERROR],
+    csv: Annotated[Path | None, CSV] = None,
+    plot: Annotated[Path | None, PLOT] = None,
+    output: Output,
+) -> bool:
+    """Signal or samples that a demand on the risk or the hit rate needs, and who can meet it.
+
+    Without --signal the least signal is computed, with infinite data or for --alpha samples per
+    dimension; with --signal the least alpha. Repeat --length, --signal, --alpha or --activation.
+
+    Example: slrlab require --risk 0.1 --length 10000
+
+    Example: slrlab require --risk 0.5 --length 3 --signal 5 --activation softmax
+    """
+    check_target(csv, "csv", (".csv",))
+    check_target(plot, "plot", (".png", ".pdf", ".svg"))
+    trained = bool(signal) or any(map(math.isfinite, alpha or []))
+    with progress("requirement") as report:
+        result = require_theory(
+            length=length,
+            risk=risk,
+            hit_rate=hit_rate,
+            task=task,
+            noise=noise,
+            signal=signal or None,
+            alpha=alpha or None,
+            activations=activation,
+            tolerance=tolerance,
+            workers=None if trained else 1,
+            report=report,
+        )
+    show(result, output, csv, plot)
+    if not result.possible:
+        print_problems([f"none of these activations can: {result.needs[-1].note}"])
+    return result.possible

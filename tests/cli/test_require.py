@@ -1,0 +1,52 @@
+"""The command require."""
+
+import json
+
+import pandas as pd
+import pytest
+
+from slrlab import require
+
+
+def test_json_is_that_of_the_function(run):
+    arguments = ["--risk", "0.2", "--length", "20", "--activation", "linear", "--json"]
+    code, out, _ = run("require", *arguments)
+    wanted = require(risk=0.2, length=20, activations="linear")
+    assert code == 0
+    assert json.loads(out) == wanted.to_dict()
+
+
+def test_a_table_and_files(run, tmp_path, only_progress):
+    table, picture = tmp_path / "needs.csv", tmp_path / "needs.svg"
+    arguments = ["--hit-rate", "0.8", "--length", "10", "--length", "100"]
+    code, out, err = run("require", *arguments, "--csv", table, "--plot", picture)
+    assert code == 0
+    assert only_progress(err)
+    assert "any increasing" in out
+    assert len(pd.read_csv(table)) == 2
+    assert "<svg" in picture.read_text()
+
+
+def test_an_impossible_demand_is_one_line_and_exit_code_1(run):
+    arguments = ["--risk", "0.1", "--length", "100", "--task", "max", "--activation", "linear"]
+    code, _, err = run("require", *arguments)
+    assert code == 1
+    line = [text for text in err.splitlines() if text.startswith("slrlab:")]
+    assert line == [
+        "slrlab: none of these activations can: impossible: its risk stays above 0.9271"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "--risk must be given, or hit_rate, but not both"),
+        (["--risk", "x"], "--risk must be a finite number > 0, got x"),
+        (["--hit-rate", "2"], "--hit-rate must be a number between 0 and 1, got 2"),
+    ],
+)
+def test_bad_input_is_one_line(run, arguments, message):
+    code, out, err = run("require", "--length", "5", *arguments)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert err.count("\n") == 1
