@@ -216,25 +216,34 @@ def smooth_points(activation, count, length, seed=0):
     for bend in base.bends:
         keep &= np.abs(x - bend).min(axis=1) > 2.0 * CELL
     if base.family == "projection":
-        sigma = CodedWeights(code.numbers, code.table).weights(x)
-        inside = (sigma > 1e-4) & (sigma < 1.0 - 1e-4)
-        keep &= (inside | (sigma == 0.0) | (sigma == 1.0)).all(axis=1)
+        patterns = [pattern(base, x + 2.0 * CELL * side) for side in (0.0, *np.eye(length))]
+        patterns += [pattern(base, x - 2.0 * CELL * side) for side in np.eye(length)]
+        keep &= np.all([(one == patterns[0]).all(axis=1) for one in patterns], axis=0)
     return chi[keep]
+
+
+def pattern(activation, x):
+    """Return −1, 0 or 1 for each weight: it is 0, between 0 and its largest value, or that one."""
+    sigma = activation.with_bias(0.0).weights(x)
+    return np.where(sigma <= 1e-4, -1, np.where(sigma >= 1.0 - 1e-4, 1, 0))
 
 
 @by_name(TRAINABLE)
 def test_slopes_of_the_weights_are_differences(activation):
     """The compiled ``Jᵀz`` against differences of the exact weights, the table not involved."""
-    chi, step = smooth_points(activation, 30, 4), 1e-6
+    chi, step = smooth_points(activation, 40, 4), 1e-6
     assert len(chi) > 10
     values = np.array([0.7, -1.2, 0.4, 1.1])
+    # a rounded kink adds to the integral that sets the threshold of normmax, at any distance
+    moved = CELL**2 if isinstance(activation, NormMax) else 1e-9
     for scores in chi:
         sigma, force = kernel(activation, scores, values)
-        np.testing.assert_allclose(sigma, activation.weights(scores), rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(sigma, activation.weights(scores), rtol=1e-9, atol=moved)
         ends = [scores + side * step * np.eye(4) for side in (1.0, -1.0)]
         slope = (activation.weights(ends[0]) - activation.weights(ends[1])) @ values / (2.0 * step)
         # differences lose digits to rounding and to the curvature of the steepest maps
-        np.testing.assert_allclose(force, slope, rtol=2e-6, atol=2e-7 * (1.0 + abs(slope).max()))
+        least = 2e-7 * (1.0 + abs(slope).max()) + 5.0 * (moved - 1e-9)
+        np.testing.assert_allclose(force, slope, rtol=2e-6, atol=least)
 
 
 @by_name(TRAINABLE)

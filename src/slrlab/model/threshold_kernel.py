@@ -99,9 +99,9 @@ def _threshold(work, power, unit, budget, width, rooted):
             low = tau
         else:
             top = tau
-        if total == budget or slope <= 0.0:
+        if total == budget:
             break
-        ahead = tau + (total - budget) / slope
+        ahead = tau + (total - budget) / slope  # infinite where no weight moves
         # Newton's steps from the left stay there if the sum is convex; else they may leave
         if ahead < low or ahead >= top:
             ahead = 0.5 * (low + top)

@@ -38,14 +38,8 @@ def projection_moments(
     ValueError
         If more tokens of a long sequence get weight than are drawn.
     """
-    if m_k == 0.0 and R_k == 0.0:  # equal weights
-        pairs = [
-            (n, p, float(activation.weights(np.zeros(n)).mean())) for n, p in task.length.pairs()
-        ]
-        mean = sum(p * weight for _, p, weight in pairs)
-        return AttentionMoments(
-            mean, 1.0 - mean, sum(p * n * weight**2 for n, p, weight in pairs) - mean**2
-        )
+    if m_k == 0.0 and R_k == 0.0:
+        return _equal_scores(task, activation)
     sums, fewest, certain = np.zeros((2, _REPLICATES)), math.inf, False
     for length, weight in task.length.pairs():
         drawn = _drawn(length)
@@ -70,6 +64,17 @@ def projection_moments(
     if certain and min(unexplained, target) < 30.0 / fewest:
         error += 3.0 / fewest  # the sample has few or none of the rare events that matter
     return AttentionMoments(target, 1.0 - target, unexplained, sampled_error=max(error, 1e-16))
+
+
+def _equal_scores(task: Task, activation: Projection | NormMax | TopK) -> AttentionMoments:
+    """Return the moments at keys of length 0: the tokens that are kept share the sum equally."""
+    target, energy = 0.0, 0.0
+    for length, probability in task.length.pairs():
+        kept = min(activation.k, length) if isinstance(activation, TopK) else length
+        total = min(activation.budget, length) if isinstance(activation, Projection) else 1
+        target += probability * total / length
+        energy += probability * total**2 / kept
+    return AttentionMoments(target, 1.0 - target, max(0.0, energy - target**2))
 
 
 def _drawn(length: int) -> int:
