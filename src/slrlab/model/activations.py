@@ -238,19 +238,25 @@ class Projection(Activation):
         tau, low, high = np.full(shape, -1.0), np.full(shape, -1.0), np.zeros(shape)
         for _ in range(100):
             gap = x - tau
-            moving = (gap > 0.0) & ((gap <= 1.0) | (self.budget == 1))
-            root = np.power(gap, self.power - 1.0, out=np.zeros_like(gap), where=moving)
+            root = self._root(gap)
             slope = self.power * root.sum(axis=-1, keepdims=True)
             cut = 0 if self.budget == 1 else np.count_nonzero(gap > 1.0, axis=-1, keepdims=True)
             above = (root * gap).sum(axis=-1, keepdims=True) + cut - self.budget
             low, high = np.where(above >= 0.0, tau, low), np.where(above >= 0.0, high, tau)
-            ahead = tau + np.divide(above, slope, out=np.zeros_like(tau), where=slope > 0.0)
-            ahead = np.where((ahead < low) | (ahead >= high), 0.5 * (low + high), ahead)
-            ahead = np.where((above == 0.0) | (slope == 0.0), tau, ahead)
-            step, tau = np.abs(ahead - tau).max(initial=0.0), ahead
-            if step < 1e-14:
+            step = np.divide(above, slope, out=np.zeros_like(tau), where=slope > 0.0)
+            outside = (tau + step < low) | (tau + step >= high)
+            step = np.where(outside & (np.abs(step) > 1e-14), 0.5 * (low + high) - tau, step)
+            tau = tau + step
+            if np.abs(step).max(initial=0.0) <= 1e-14:
                 break
         return tau
+
+    def _root(self, gap: FloatArray) -> FloatArray:
+        """Return ``gap^(power−1)`` where the weight moves with the threshold, else 0."""
+        moving = gap > 0.0 if self.budget == 1 else (gap > 0.0) & (gap <= 1.0)
+        if self.power == 1.0:
+            return np.asarray(moving, dtype=float)
+        return np.asarray(moving * np.where(moving, gap, 1.0) ** (self.power - 1.0))
 
     def _cut(self, x: FloatArray) -> FloatArray:
         return np.asarray(np.clip(x, 0.0, 1.0) ** self.power)

@@ -99,15 +99,15 @@ def _threshold(work, power, unit, budget, width, rooted):
             low = tau
         else:
             top = tau
-        if total == budget:
+        if abs(total - budget) <= 1e-15 * slope:
             break
         ahead = tau + (total - budget) / slope  # infinite where no weight moves
         # Newton's steps from the left stay there if the sum is convex; else they may leave
         if ahead < low or ahead >= top:
             ahead = 0.5 * (low + top)
-        step, tau = abs(ahead - tau), ahead
-        if step < 1e-15:
+        if ahead == tau:
             break
+        tau = ahead
     return high, tau
 
 

@@ -234,7 +234,7 @@ class CodedWeights:
             heavy = height >= budget
             low, top = np.where(heavy, tau, low), np.where(heavy, top, tau)
             ahead = tau + (height - budget) / np.maximum(slope, 1e-300)
-            inside = (ahead >= low) & (ahead < top)
+            inside = ((ahead >= low) & (ahead < top)) | (np.abs(ahead - tau) < 1e-15)
             last, tau = tau, np.where(inside, ahead, 0.5 * (low + top))
             if np.abs(tau - last).max(initial=0.0) < 1e-15:
                 break
