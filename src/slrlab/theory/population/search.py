@@ -35,6 +35,7 @@ _HALFWAY = "halfway"  # the bias that puts the bend midway between relevant and 
 _LARGEST_SCALE, _LARGEST_BIAS = 64.0, 60.0
 _STEEPEST = 1e6  # overlap beyond which only ties within 1/m_k still change
 _FLAT = 16.0  # overlap beyond which minima are so flat that small differences are rounding
+_SMALL = 0.2  # overlap below which a risk may still fall towards 0
 _ROUNDING = 1e-12  # of the log odds: a smaller gain is none
 _BROKEN = 1e-3  # defect of the moments from which they are no guide
 _RUNGS = 24  # of the ladder at small overlaps
@@ -94,13 +95,13 @@ def best_keys(task: Task, activation: Activation) -> KeySearch:
         return before > here + _ROUNDING
 
     if at_edge(m_k, bias):
-        return _edge(activation, starts[0], objective)
+        return _edge(activation, [(m_k / 4.0, bias), (m_k / 2.0, bias), (m_k, bias)], objective)
     descend = partial(_descend, task, objective, fixed=degree(activation) is not None)
     descents = [descend(start, _DESCENT, 1e-3) for start in starts]
     m_k, bias, minimum = min(descents, key=lambda triple: triple[2].value)
     # a sampled risk has kinks, and steep keys have a flat minimum: neither can be polished
     if not sampled and m_k < _FLAT:
-        projected = isinstance(_base(activation), Projection | NormMax)
+        projected = isinstance(_base(activation), Projection | NormMax | TopK)
         costly = projected and isinstance(task, SelectionTask)
         fine = (_DESCENT, 1e-5) if costly else (_POLISH, 1e-7)
         m_k, bias, minimum = descend((m_k, bias), *fine)
@@ -109,6 +110,12 @@ def best_keys(task: Task, activation: Activation) -> KeySearch:
         return KeySearch(m_k, shaped, Status.BOUNDARY, remaining=math.inf)
     if at_edge(m_k, bias) or abs(bias or 0.0) >= 0.95 * widest:
         return KeySearch(m_k, shaped, Status.BOUNDARY)
+    if bias is not None and abs(m_k) < _SMALL and degree(activation) is None:
+        # both may tend to 0, where only the first power of the map counts
+        points: list[Start] = [(size * m_k, size * bias) for size in (1.0, 1 / 8, 1 / 64)]
+        edge = _edge(activation, points, objective)
+        if math.isfinite(edge.remaining):
+            return edge
     return KeySearch(m_k, shaped, Status.CONVERGED if minimum.settled else Status.INACCURATE)
 
 
@@ -254,14 +261,14 @@ def _descend(
     return *evaluated(minimum.point), minimum
 
 
-def _edge(activation: Activation, start: Start, objective: Objective) -> KeySearch:
-    """Return the end of the ladder, with the gain beyond it extrapolated.
+def _edge(activation: Activation, points: list[Start], objective: Objective) -> KeySearch:
+    """Return the last of three points towards a limit, with the gain beyond it extrapolated.
 
-    If the gains of successive doublings shrink by a constant factor, the rest is a geometric sum;
-    else it is unknown.
+    If the gains of successive steps shrink by a constant factor, the rest is a geometric sum; else
+    it is unknown.
     """
-    m_k, bias = start
-    values = [objective(m_k / factor, bias, _DESCENT) for factor in (4.0, 2.0, 1.0)]
+    m_k, bias = points[-1]
+    values = [objective(*point, _DESCENT) for point in points]
     before, gain = values[0] - values[1], values[1] - values[2]
     shrink = gain / before if before > 0.0 else math.inf
     remaining = gain * shrink / (1.0 - shrink) if 0.0 <= shrink < 0.75 else math.inf
