@@ -42,7 +42,14 @@ from slrlab.model.activations import (
     make_activation,
     register_activation,
 )
-from slrlab.model.families import LengthScaled, Ratio, StickBreaking, TopK
+from slrlab.model.families import (
+    CosineReweighted,
+    LengthScaled,
+    NormMax,
+    Ratio,
+    StickBreaking,
+    TopK,
+)
 from slrlab.model.lengths import LengthLaw, LengthLike
 from slrlab.model.measured import MeasuredTask
 from slrlab.model.order_parameters import FullOrderParameters, OrderParameters
@@ -130,6 +137,7 @@ __all__ = [
     "ClusterError",
     "ComputationError",
     "ConvergenceWarning",
+    "CosineReweighted",
     "Dataset",
     "Elementwise",
     "ErmBranch",
@@ -155,6 +163,7 @@ __all__ = [
     "Minimum",
     "MinimumBranch",
     "Need",
+    "NormMax",
     "Normalised",
     "NotFittedError",
     "OrderParameters",

@@ -210,7 +210,7 @@ def kernel(activation, chi, values):
 def smooth_points(activation, count, length, seed=0):
     """Return scores at which the weights have derivatives: away from kinks and edges."""
     chi = 1.5 * np.random.default_rng(seed).standard_normal((count, length))
-    x, code, _ = coded(activation, chi)
+    x, _, _ = coded(activation, chi)
     base = activation.base if isinstance(activation, LengthScaled) else activation
     keep = np.ones(count, dtype=bool)
     for bend in base.bends:

@@ -2,8 +2,9 @@
 
 If ``φ(x) ~ x^p`` on the right and ``φ(x) ~ e^x`` on the left, scores multiplied by ever larger
 factors leave ``max(x, 0)^p`` over its sum; if no score is positive, the largest one gets all
-weight. A bounded map of one score becomes a step at 0. Where the largest score gets a fixed weight and all others none, the weights tend to those
-of the argmax: on a task whose location is the argmax, this is the best that keys can do.
+weight. A bounded map of one score becomes a step at 0. Where the largest score gets a fixed weight
+and all others none, the weights tend to those of the argmax: on a task whose location is the
+argmax, this is the best that keys can do.
 """
 
 from __future__ import annotations
