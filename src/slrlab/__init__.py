@@ -48,7 +48,14 @@ from slrlab.model.activations import (
     register_activation,
 )
 from slrlab.model.arrangements import ArrangementTask, TokenKind
-from slrlab.model.families import LengthScaled, Ratio, StickBreaking, TopK
+from slrlab.model.families import (
+    CosineReweighted,
+    LengthScaled,
+    NormMax,
+    Ratio,
+    StickBreaking,
+    TopK,
+)
 from slrlab.model.heads import MultiHeadSLR
 from slrlab.model.heads_path import HeadsOverlaps, HeadsPath
 from slrlab.model.lengths import LengthLaw, LengthLike
@@ -160,6 +167,7 @@ __all__ = [
     "ComputationError",
     "ConvergenceWarning",
     "CorrelatedTheory",
+    "CosineReweighted",
     "Dataset",
     "Departure",
     "DeparturePoint",
@@ -202,6 +210,7 @@ __all__ = [
     "MultiHeadSLR",
     "Need",
     "NeedlesSLR",
+    "NormMax",
     "Normalised",
     "NotFittedError",
     "OrderParameters",

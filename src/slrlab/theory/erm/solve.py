@@ -73,7 +73,9 @@ def erm_theory(
     alpha
         Training sequences per dimension, ``N/D > 0``.
     ridge_k, ridge_v
-        Ridge penalties ``>= 0`` of keys and values.
+        Ridge penalties ``>= 0`` of keys and values. Where a factor on all scores leaves the weights
+        (normalised ReLU, cosine), a ridge would shrink the keys without end and change nothing
+        else: ``ridge_k`` must be 0, and keys and bias are those of one length.
     tolerance
         Largest standard error of the test risk; three times as much for order parameters,
         relative to their size where that is above 1.
@@ -93,7 +95,8 @@ def erm_theory(
     Raises
     ------
     ValueError
-        If a number is out of range, or the signal of a tilted task is infinite.
+        If a number is out of range, the signal of a tilted task is infinite, or the activation
+        admits no ridge on the keys.
 
     Examples
     --------
@@ -104,7 +107,7 @@ def erm_theory(
     0.46 True sampled
     """
     chosen = checked(task, activation, alpha, tolerance)
-    problem = Problem(
+    problem = Problem.of(
         task,
         chosen,
         float(alpha),

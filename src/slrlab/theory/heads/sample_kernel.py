@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 
 from slrlab.model.heads_kernel import answer_of
-from slrlab.model.weights_kernel import ALL_ROWS, SAFE_MATH
+from slrlab.model.weights_rows import ALL_ROWS, SAFE_MATH
 
 _compiled = njit(cache=True, error_model="numpy", fastmath=SAFE_MATH)
 

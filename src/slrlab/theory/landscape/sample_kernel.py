@@ -13,7 +13,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, prange
 
-from slrlab.model.weights_kernel import ALL_ROWS, FORCE, SAFE_MATH, SIGMA, TRIAL, VALUE, residual
+from slrlab.model.weights_kernel import residual
+from slrlab.model.weights_rows import ALL_ROWS, FORCE, SAFE_MATH, SIGMA, TRIAL, VALUE
 
 _SIZE = 4  # of a token
 _COLUMNS = 2 * _SIZE + 5

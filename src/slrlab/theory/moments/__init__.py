@@ -16,12 +16,20 @@ from slrlab import _checks
 from slrlab._errors import ComputationError
 from slrlab.model.activations import Activation, Elementwise, Normalised, Projection
 from slrlab.model.arrangements import ArrangementTask
-from slrlab.model.families import LengthScaled, Ratio, StickBreaking, TopK
+from slrlab.model.families import (
+    CosineReweighted,
+    LengthScaled,
+    NormMax,
+    Ratio,
+    StickBreaking,
+    TopK,
+)
 from slrlab.model.lengths import LengthLaw
 from slrlab.model.marion import MarionSLR
 from slrlab.model.tasks import SelectionTask, Task, TiltedTask
 from slrlab.theory.moments.ratio import bent_moments
 from slrlab.theory.moments.rescaled import rescaled_moments
+from slrlab.theory.moments.reweighted import reweighted_moments
 from slrlab.theory.moments.sampled import sampled_moments
 from slrlab.theory.moments.selected import elementwise_selected, normalised_selected
 from slrlab.theory.moments.stick_breaking import stick_breaking_moments
@@ -55,10 +63,13 @@ def attention_moments(
         return _rescaled(task, activation, (m_k, R_k), resolution)
     if isinstance(activation, Elementwise | Normalised | Ratio):
         return _mapped(task, activation, (m_k, R_k), resolution, check)
-    if isinstance(task, ArrangementTask) and isinstance(activation, StickBreaking):
+    ordered = isinstance(activation, CosineReweighted | StickBreaking)
+    if ordered and isinstance(task, ArrangementTask):
         return sampled_moments(task, activation, m_k, R_k, resolution)
-    if isinstance(activation, Projection | TopK):
+    if isinstance(activation, Projection | NormMax | TopK):
         return _thresholded(task, activation, m_k, R_k, resolution)
+    if isinstance(activation, CosineReweighted):
+        return reweighted_moments(task, activation, m_k, R_k, resolution)
     if isinstance(activation, StickBreaking):
         return stick_breaking_moments(task, activation, m_k, R_k, resolution)
     accepted = "Elementwise, Normalised, Projection or of a family of slrlab.model.families"
@@ -132,7 +143,7 @@ def _mapped(
 
 
 def _thresholded(
-    task: Task, activation: Projection | TopK, m_k: float, R_k: float, resolution: float
+    task: Task, activation: Projection | NormMax | TopK, m_k: float, R_k: float, resolution: float
 ) -> AttentionMoments:
     """Return the moments of weights that vanish below a threshold, sampled where no rule is."""
     from slrlab.theory.moments.threshold import threshold_moments
@@ -141,10 +152,14 @@ def _thresholded(
     if isinstance(task, TiltedTask) and math.isinf(task.signal):
         if m_k <= 0.0:
             _checks.fail("m_k", f"> 0 for {activation.name} at an infinite signal", m_k)
+        if not activation.unbounded_contrast:
+            _checks.fail("signal", f"finite for {activation.name}", task.signal)
         return AttentionMoments(1.0, 0.0, 0.0)
+    if isinstance(activation, Projection) and activation.budget >= task.length.longest:
+        return AttentionMoments(1.0, 0.0, task.length.mean - 1.0)  # every weight is 1
     moments = None
     if m_k != 0.0 or R_k != 0.0:
-        if isinstance(activation, Projection):
+        if not isinstance(activation, TopK):
             moments = threshold_moments(task, activation, m_k, R_k, resolution)
         else:
             moments = top_k_moments(task, activation, m_k, R_k, resolution)

@@ -32,7 +32,8 @@ from slrlab.theory.moments.types import AttentionMoments, scaled
 
 _FINEST = 1e-13  # panel at a bend, in standard deviations of the scores
 _WIDEST, _TAIL = 1.0, 3.0  # panels, and those of an exponential tail in units of the score
-_STEEPEST, _DEAREST = 10.0, 64.0  # slope of the log posterior: of maps, and of ratios
+_SLOPE = 8.0  # of the log posterior, over a panel
+_STEEPEST, DEAREST = 10.0, 64.0  # slope of the log posterior: of maps, and of ratios
 _SLOPES = 201  # points at which the slope of log φ is measured
 _SCAN = 2.0  # step in log t of the pass that finds where the integrands are
 _NEGLIGIBLE = 1e-18
@@ -52,7 +53,7 @@ class _Placed:
 
 
 @dataclass(frozen=True)
-class _Nodes:
+class BentNodes:
     """Scores, panel edges of the key scores, and the laws of the tokens on the nodes.
 
     ``rest`` is the number of other tokens plus 1, as a law of the length. A selection task has no
@@ -94,13 +95,13 @@ def bent_moments(
     if m_k == 0.0 and R_k == 0.0:
         return _equal_scores(task, activation)
     hard = isinstance(task, SelectionTask) and task.hard
-    steepest = _DEAREST if isinstance(activation, Ratio) else _STEEPEST
+    steepest = DEAREST if isinstance(activation, Ratio) else _STEEPEST
     steep = isinstance(task, SelectionTask) and task.steepness > steepest
     if not hard and (math.isinf(task.signal) or steep):
         return None
     if kinds_of(task) is None and (R_k > 0.0 or m_k == 0.0):
         return None
-    nodes = _nodes(task, activation, m_k, R_k, resolution)
+    nodes = bent_nodes(task, activation, m_k, R_k, resolution)
     if nodes is None:
         return None
     if isinstance(activation, Normalised | Ratio):
@@ -126,9 +127,9 @@ def _shared(activation: OneMap, one: float, length: int) -> float:
     return one / (1.0 + (length - 1) * one)  # φ/(b + Lφ) from φ/(b + φ)
 
 
-def _nodes(
+def bent_nodes(
     task: Task, activation: OneMap, m_k: float, R_k: float, resolution: float
-) -> _Nodes | None:
+) -> BentNodes | None:
     """Return nodes that resolve the bends; None if they are too many."""
     reach, kinds = edge(task), kinds_of(task)
     if kinds is not None:  # in standard deviations of the score
@@ -143,6 +144,8 @@ def _nodes(
     widest = _widest(activation, scale, (low, high))
     if isinstance(task, TiltedTask) and kinds is None:  # the density ratio may be narrow
         widest = min(widest, _TAIL / task.steepness)
+    if isinstance(task, SelectionTask) and not task.hard:
+        widest = min(widest, _SLOPE / task.steepness)
     if not (high - low) / widest < _MOST_NODES / 12:
         return None
     bends = (np.asarray(activation.bends) - float(activation.bias or 0.0)) / scale
@@ -162,7 +165,7 @@ def _nodes(
         rest = rest.shortened(sum(kind.count for kind in kinds) - 1)
     elif isinstance(task, TiltedTask):
         placed = (_Placed(1, 1.0, others * np.exp(np.minimum(task.log_ratio(x), 700.0))),)
-    return _Nodes(scale * x, x, edges, placed, others, rest)
+    return BentNodes(scale * x, x, edges, placed, others, rest)
 
 
 def _widest(activation: OneMap, scale: float, ends: tuple[float, float]) -> float:
@@ -177,7 +180,8 @@ def _widest(activation: OneMap, scale: float, ends: tuple[float, float]) -> floa
     return min(_WIDEST, _TAIL / slope) if slope else _WIDEST
 
 
-def _kernel(task: SelectionTask, nodes: _Nodes, resolution: float) -> SelectionKernel:
+def bent_kernel(task: SelectionTask, nodes: BentNodes, resolution: float) -> SelectionKernel:
+    """Return the law of the selected token's score on the nodes, given the other tokens."""
     if task.hard:
         return PanelKernel.build(nodes.edges, resolution)
     grid = np.arange(-edge(task), edge(task), 0.35 / (task.steepness * resolution))
@@ -187,7 +191,7 @@ def _kernel(task: SelectionTask, nodes: _Nodes, resolution: float) -> SelectionK
 
 
 def _elementwise(
-    task: Task, activation: OneMap, nodes: _Nodes, resolution: float
+    task: Task, activation: OneMap, nodes: BentNodes, resolution: float
 ) -> AttentionMoments:
     sigma, unit = scaled(activation.weights(nodes.scores))
     square = float(nodes.others @ sigma**2)
@@ -198,7 +202,7 @@ def _elementwise(
         energy += (nodes.rest.mean - 1.0) * square
     else:
         assert isinstance(task, SelectionTask)
-        kernel = _kernel(task, nodes, resolution)
+        kernel = bent_kernel(task, nodes, resolution)
         log_z = np.log1p(-np.minimum(kernel.missing, 1.0 - 1e-16))
         picked = kernel.pick(sigma[:, None])[:, 0]
         target = float(kernel.weights @ (picked * several(log_z, task.length.generating)))
@@ -210,7 +214,7 @@ class _Quotient:
     """Integrals over ``u = log t`` for one task, one activation and given nodes."""
 
     def __init__(
-        self, task: Task, activation: Normalised | Ratio, nodes: _Nodes, resolution: float
+        self, task: Task, activation: Normalised | Ratio, nodes: BentNodes, resolution: float
     ) -> None:
         self.task, self.nodes, self.resolution = task, nodes, resolution
         x = activation.shifted(nodes.scores)
@@ -250,7 +254,7 @@ class _Quotient:
             multiple = several(_log_z(others @ lost), self.task.length.generating)
             energy = float((others @ two) * multiple @ second)
             total = float((others @ one) * multiple @ first)
-            kernel = _kernel(self.task, self.nodes, self.resolution)
+            kernel = bent_kernel(self.task, self.nodes, self.resolution)
             absent = kernel.missing[:, None] + kernel.survive(lost)
             multiple = several(_log_z(absent), self.task.length.generating)
             target = float(kernel.weights @ (kernel.pick(one) * multiple) @ first)
@@ -288,7 +292,9 @@ class _Quotient:
         u = np.arange(ends[0], ends[1] + _SCAN, _SCAN)
         laws, others = self.nodes.laws[::3], self.nodes.others[::3]
         lost, one, two = self._matrices(u, thin=3)
-        z = np.exp(_log_z(3.0 * others @ lost) * (min(self.nodes.rest.lengths) - 1))
+        # a third of the nodes has a mass of about a third: what is left must not become negative
+        left = np.maximum(others @ (1.0 - lost) / others.sum(), 1e-300)
+        z = left ** (min(self.nodes.rest.lengths) - 1)
         rows = np.stack([laws @ np.abs(one) * z, laws @ two * np.maximum(z, 1e-300)])
         alive = np.flatnonzero((rows > _NEGLIGIBLE * rows.max(axis=1, keepdims=True)).any(axis=0))
         if alive.size:
@@ -302,7 +308,7 @@ def _log_z(absent: FloatArray) -> FloatArray:
 
 
 def _placed_rows(
-    nodes: _Nodes, lost: FloatArray, one: FloatArray, two: FloatArray
+    nodes: BentNodes, lost: FloatArray, one: FloatArray, two: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return the integrands of ``E Σ c σ`` over placed tokens, of ``E Σ σ`` and of ``E Σ σ²``."""
     g0, g1, _ = nodes.rest.generating(_log_z(nodes.others @ lost))

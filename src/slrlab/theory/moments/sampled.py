@@ -16,9 +16,9 @@ from scipy import special
 
 from slrlab._result import Estimate
 from slrlab._types import FloatArray
-from slrlab.model.activations import Projection
+from slrlab.model.activations import Activation, Projection
 from slrlab.model.arrangements import ArrangementTask
-from slrlab.model.families import StickBreaking, TopK
+from slrlab.model.families import TopK
 from slrlab.model.tasks import Task, TiltedTask
 from slrlab.numerics.qmc import normal_replicates
 from slrlab.theory.moments.types import AttentionMoments
@@ -31,11 +31,7 @@ _TOP = 512  # tokens drawn of a longer one
 
 
 def sampled_moments(
-    task: Task,
-    activation: Projection | TopK | StickBreaking,
-    m_k: float,
-    R_k: float,
-    resolution: float,
+    task: Task, activation: Activation, m_k: float, R_k: float, resolution: float
 ) -> AttentionMoments:
     """Return the moments with the standard error of ``A²/B``.
 
@@ -44,9 +40,8 @@ def sampled_moments(
     ValueError
         If more tokens of a long sequence get weight than are drawn.
     """
-    if m_k == 0.0 and R_k == 0.0 and not isinstance(task, ArrangementTask):  # equal weights
-        mean = sum(p / n for n, p in task.length.pairs())
-        return AttentionMoments(mean, 1.0 - mean, mean * (1.0 - mean))
+    if m_k == 0.0 and R_k == 0.0 and not isinstance(task, ArrangementTask):
+        return _equal_scores(task, activation)
     sums, fewest, certain = np.zeros((2, _REPLICATES)), math.inf, False
     for length, weight in task.length.pairs():
         drawn = _drawn(length)
@@ -71,6 +66,17 @@ def sampled_moments(
     if certain and min(unexplained, target) < 30.0 / fewest:
         error += 3.0 / fewest  # the sample has few or none of the rare events that matter
     return AttentionMoments(target, 1.0 - target, unexplained, sampled_error=max(error, 1e-16))
+
+
+def _equal_scores(task: Task, activation: Activation) -> AttentionMoments:
+    """Return the moments at keys of length 0: the tokens that are kept share the sum equally."""
+    target, energy = 0.0, 0.0
+    for length, probability in task.length.pairs():
+        kept = min(activation.k, length) if isinstance(activation, TopK) else length
+        total = min(activation.budget, length) if isinstance(activation, Projection) else 1
+        target += probability * total / length
+        energy += probability * total**2 / kept
+    return AttentionMoments(target, 1.0 - target, max(0.0, energy - target**2))
 
 
 def _drawn(length: int) -> int:
