@@ -17,7 +17,6 @@ from slrlab._plot import BAYES, axes_of, mark_of
 from slrlab._result import Result, Status, plain
 from slrlab._types import Axes, DataFrame, Report
 from slrlab.experiments.activations import Kind
-from slrlab.experiments.atlas import atlas
 from slrlab.model.activations import ACTIVATIONS, make_activation
 from slrlab.model.lengths import LengthLaw, LengthLike
 from slrlab.model.neighbours import HardNegativeSLR, NeedlesSLR, VarianceSLR
@@ -222,6 +221,8 @@ def departure(
     >>> [(point.best, round(point.softmax_excess, 3)) for point in found.points]
     [('softmax', 0.0), ('sigmoid', 0.148)]
     """
+    from slrlab.experiments.atlas import atlas  # loads pandas
+
     chosen = DIRECTIONS[_checks.choice(direction, "direction", DIRECTIONS)]
     law = LengthLaw.of(length)
     points = list(chosen.values(law) if values is None else values)

@@ -13,8 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import pandas as pd
-
 from slrlab import _checks
 from slrlab._plot import axes_of
 from slrlab._result import Estimate, Result, Status, plain
@@ -211,6 +209,8 @@ def universality(
     >>> found.verdicts[0].holds
     True
     """
+    import pandas as pd
+
     kinds = [TokenLaw.of(law) for law in laws]
     sizes = sorted({_checks.integer(dim, "dims", low=2) for dim in dims})
     if not kinds:
@@ -289,6 +289,8 @@ def _test(
     means: Sequence[tuple[int, dict[str, Any]]],
 ) -> tuple[LawVerdict, DataFrame]:
     """Return the fits of one law and one theory, and a row for each quantity and dimension."""
+    import pandas as pd
+
     rows, limits = [], {}
     for quantity in QUANTITIES:
         error = theory.errors.get(quantity, theory.test_risk_error)

@@ -19,7 +19,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.optimize import brentq
 
 from slrlab import _checks
 from slrlab._result import Estimate, Result
@@ -70,6 +69,8 @@ class _Spectrum:
 
     def conjugates(self, kind: str, ridge: float, m: float, q: float, V: float) -> FloatArray:
         """Return the ``m̂, q̂, V̂`` that give these overlaps."""
+        from scipy.optimize import brentq
+
         V_hat = brentq(lambda x: float(self.gains(ridge, x).mean()) - V, 0.0, _LARGEST)
         gains, w = self.gains(ridge, V_hat), self.teacher(kind)
         m_hat = m / float((gains * w).mean())
