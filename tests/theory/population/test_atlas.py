@@ -7,7 +7,6 @@ import pytest
 from scipy import integrate, special, stats
 
 from slrlab import MaxSLR, SpikedSLR, hit_rate, make_activation, minimal_risk
-from slrlab.experiments.atlas import PANEL
 from slrlab.model.activations import ACTIVATIONS
 from slrlab.theory.moments import attention_moments
 from slrlab.theory.moments.infinite_keys import infinite_keys
@@ -82,27 +81,6 @@ def test_every_entry_that_is_not_softmax_has_an_excess_above_its_error():
         task = SpikedSLR(9.0, "uniform(1,10)" if name == "ssmax" else 10)
         result = minimal_risk(task, name)
         assert result.excess > result.error, name
-
-
-PANEL_NAMES = [name for name in ACTIVATIONS if name not in DISGUISES]
-SAME = {  # softmax at one length, or of no more tokens than are kept
-    "ssmax": lambda task: len(task.length.lengths) == 1,
-    "top2-softmax": lambda task: task.length.longest == 2,
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", [*DISGUISES, *PANEL_NAMES])
-def test_every_entry_of_the_panel_is_softmax_or_has_an_excess_above_its_error(name):
-    for task in PANEL:
-        result = minimal_risk(task, name)
-        assert result.status in ("converged", "limit", "boundary", "inaccurate"), task
-        assert result.error < 1e-6, task
-        same = name in DISGUISES or SAME.get(name, lambda task: False)(task)
-        if same or (result.status == "limit" and math.isinf(task.signal) and not result.risk):
-            assert abs(result.excess) < 1e-11, task  # at infinite keys, of the argmax too
-        else:
-            assert result.excess > 3.0 * result.error, task
 
 
 def test_small_keys_of_the_periodic_map_are_its_second_power():
