@@ -183,8 +183,8 @@ def _infinite_row(kind: Kind, task: Task) -> Row:
     """Return the row of infinite data: least risk, mismatched minimum and training time."""
     least = minimal_risk(task, kind)
     row = Compared(least, bayes_risk(task)).to_dict() | _known(kind)
-    found = _refusable(lambda: _mismatched(kind, task) | _training_times(kind, task, least))
-    return row | ({"reason": found} if isinstance(found, str) else found)
+    columns = _refusable(lambda: _mismatched(kind, task) | _training_times(kind, task, least))
+    return row | ({"reason": columns} if isinstance(columns, str) else columns)
 
 
 def _known(kind: Kind) -> Row:

@@ -50,9 +50,9 @@ def weights_row(item: tuple[Task, Kind]) -> dict[str, Any]:
     """Return the row of one task and activation."""
     task, activation = item[0], make_activation(item[1])
     best = minimal_risk(task, activation)
-    found = weight_statistics(task, activation, best)
+    statistics = weight_statistics(task, activation, best)
     row: dict[str, Any] = {"activation": activation.name, "family": activation.family}
     row |= {"risk": best.risk, "excess": best.excess, "m_k": best.m_k, "bias": best.bias}
     for name in NUMBERS:
-        row |= {name: getattr(found, name), f"{name}_error": found.errors[name]}
-    return row | {"scale": found.scale, "status": str(found.status)}
+        row |= {name: getattr(statistics, name), f"{name}_error": statistics.errors[name]}
+    return row | {"scale": statistics.scale, "status": str(statistics.status)}

@@ -263,12 +263,12 @@ def length_transfer(
         )
         for length in lengths
     ]
-    found = parallel_map(_from_length, items, label="transfer", report=report, workers=workers)
-    own = {length: (risk, error) for length, (risk, error, _) in zip(lengths, found, strict=True)}
+    results = parallel_map(_from_length, items, label="transfer", report=report, workers=workers)
+    own = {length: (risk, error) for length, (risk, error, _) in zip(lengths, results, strict=True)}
     unknown = (math.nan, math.nan)
     points = [
         replace(point, refitted_risk=risk, refitted_error=error)
-        for *_, part in found
+        for *_, part in results
         for point in part
         for risk, error in [own.get(point.use, unknown)]
     ]

@@ -11,7 +11,7 @@ from scipy import special
 from slrlab._errors import ComputationError
 from slrlab._types import FloatArray
 from slrlab.model.tasks import SelectionTask, Task, TiltedTask
-from slrlab.numerics.graded import panels, running_matrix
+from slrlab.numerics.graded import legendre_rule, panels, running_matrix
 from slrlab.numerics.steep import several
 from slrlab.theory.moments.nodes import (
     EDGE,
@@ -155,7 +155,7 @@ def _nodes(task: Task, high: float, resolution: float) -> tuple[FloatArray, Floa
 def _running(values: FloatArray, law: FloatArray, resolution: float) -> FloatArray:
     """Return the integrals of values under a law from the first edge to each node."""
     matrix = running_matrix(resolution)
-    _, gauss = np.polynomial.legendre.leggauss(matrix.shape[0])
+    _, gauss = legendre_rule(matrix.shape[0])
     inside = (values * law).reshape(-1, matrix.shape[0])
     before = np.cumsum(inside.sum(axis=1)) - inside.sum(axis=1)
     # the law holds the weights of the panels: divided by those of [-1, 1] it is a density
