@@ -241,7 +241,8 @@ class Projection(Activation):
             root = self._root(gap)
             slope = self.power * root.sum(axis=-1, keepdims=True)
             cut = 0 if self.budget == 1 else np.count_nonzero(gap > 1.0, axis=-1, keepdims=True)
-            above = (root * gap).sum(axis=-1, keepdims=True) + cut - self.budget
+            height = np.where(root > 0.0, gap, 0.0)  # a token of score −∞ has no weight
+            above = (root * height).sum(axis=-1, keepdims=True) + cut - self.budget
             low, high = np.where(above >= 0.0, tau, low), np.where(above >= 0.0, high, tau)
             step = np.divide(above, slope, out=np.zeros_like(tau), where=slope > 0.0)
             outside = (tau + step < low) | (tau + step >= high)

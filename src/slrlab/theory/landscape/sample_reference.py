@@ -37,9 +37,9 @@ def sample_means(
             -2.0 * rho[:, None] * np.einsum("nl,nld->nd", g, x),
             -2.0 * rho[:, None] * np.einsum("nl,nld->nd", sigma, x),
             -2.0 * rho * g.sum(axis=1),
-            4.0 * rho**2 * (g * g) @ squares,
-            4.0 * rho**2 * (g * sigma) @ squares,
-            4.0 * rho**2 * (sigma * sigma) @ squares,
+            4.0 * rho**2 * ((g * g) @ squares),
+            4.0 * rho**2 * ((g * sigma) @ squares),
+            4.0 * rho**2 * ((sigma * sigma) @ squares),
         ]
     )
     return np.asarray(columns.reshape(blocks, size, -1).mean(axis=1))
