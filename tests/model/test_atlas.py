@@ -250,7 +250,7 @@ def test_slopes_of_the_weights_are_differences(activation):
 def test_second_derivatives_are_differences_of_the_first(activation):
     x, code, _ = coded(activation, smooth_points(activation, 40, 4, seed=1))
     c, step = np.random.default_rng(2).standard_normal(x.shape), 1e-5
-    for numbers in code.places(4):
+    for numbers in code.locations(4):
         weights = CodedWeights(numbers, code.table)
         _, _, bend = weights.derivatives(x, c)
         for i in range(4):

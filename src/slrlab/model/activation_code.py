@@ -28,7 +28,7 @@ from slrlab.model.families import (
     TopK,
 )
 
-ELEMENTWISE, NORMALISED, PROJECTION, RATIO, ORDERED, PLACED, NORMMAX = range(7)
+ELEMENTWISE, NORMALISED, PROJECTION, RATIO, ORDERED, REWEIGHTED, NORMMAX = range(7)
 EXPONENTIAL, LINEAR, SHIFTED_ERF, SOFTPLUS, TABULATED = range(5)
 
 _EDGE, _STEP = 40.0, 1.0 / 128.0
@@ -48,7 +48,7 @@ class ActivationCode:
 
     The power is the exponent of a projection, of normmax or of the sum below a ratio, whose table
     has ``γ, γ', γ''`` in further columns. For an activation that depends on the order of the tokens
-    it is the place of token 0, which is 0 if they are in order. The sink of a projection is its
+    it is the location of token 0, which is 0 if they are in order. The sink of a projection is its
     budget. The step of a projection or of normmax is the half-width of its rounded kinks, 0 if it
     has none.
 
@@ -74,11 +74,11 @@ class ActivationCode:
         score, shift, factor = self.scales[length] if self.scales.size else (1.0, 0.0, 1.0)
         return float(score), float(shift), float(factor)
 
-    def places(self, length: int) -> Iterator[ActivationNumbers]:
-        """Yield the numbers for each place that token 0 may have: one if order does not matter."""
+    def locations(self, length: int) -> Iterator[ActivationNumbers]:
+        """Yield the numbers for each location of token 0: one if order does not matter."""
         family, kind, sink, power, *rest = self.numbers
-        for place in range(length) if family in (ORDERED, PLACED) else (power,):
-            yield (family, kind, sink, float(place), rest[0], rest[1])
+        for location in range(length) if family in (ORDERED, REWEIGHTED) else (power,):
+            yield (family, kind, sink, float(location), rest[0], rest[1])
 
 
 def activation_code(activation: Activation, longest: int = 0) -> ActivationCode:
@@ -107,7 +107,7 @@ def activation_code(activation: Activation, longest: int = 0) -> ActivationCode:
     if isinstance(activation, StickBreaking):
         return ActivationCode((ORDERED, EXPONENTIAL, 0.0, 0.0, 0.0, 1.0), empty, unscaled)
     if isinstance(activation, CosineReweighted):
-        numbers = (PLACED, TABULATED, 0.0, 0.0, -_EDGE, _STEP)
+        numbers = (REWEIGHTED, TABULATED, 0.0, 0.0, -_EDGE, _STEP)
         return ActivationCode(numbers, _tabulate(activation.phi, activation.name), unscaled)
     if isinstance(activation, Ratio):
         maps = (activation.phi, activation.gauge)

@@ -133,15 +133,15 @@ class CosineReweighted(OneMap):
     family: ClassVar[str] = "ordered"
 
     @staticmethod
-    def places(length: int) -> FloatArray:
-        """Return the factor of each place."""
-        # a sine from the first place: the cosine would lose the digits of the small factors
+    def factors(length: int) -> FloatArray:
+        """Return the factor of each position."""
+        # a sine from the first position: the cosine would lose the digits of the small factors
         return np.asarray(np.sin(np.pi * np.arange(1.0, length + 1.0) / (2.0 * length)))
 
     def weights(self, scores: FloatArray) -> FloatArray:
         with np.errstate(divide="ignore"):
             log_phi = self.phi.log_value(self.shifted(scores))
-        log_phi = log_phi + np.log(self.places(scores.shape[-1]))
+        log_phi = log_phi + np.log(self.factors(scores.shape[-1]))
         top = log_phi.max(axis=-1, keepdims=True)
         phi = np.exp(log_phi - np.where(np.isfinite(top), top, 0.0))
         total = phi.sum(axis=-1, keepdims=True)

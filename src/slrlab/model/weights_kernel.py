@@ -22,9 +22,9 @@ from slrlab.model.activation_code import (
     LINEAR,
     NORMMAX,
     ORDERED,
-    PLACED,
     PROJECTION,
     RATIO,
+    REWEIGHTED,
     SHIFTED_ERF,
     SOFTPLUS,
 )
@@ -137,28 +137,28 @@ def _ratio(work, exponent, table, low, step):
 
 
 @_inline
-def token_at(position, place):
-    """Return which token is at a position: token 0 is at ``place``, the others keep their order."""
-    if position == place:
+def token_at(position, location):
+    """Return the token at a position: token 0 is at ``location``, the others keep their order."""
+    if position == location:
         return 0
-    return position + 1 if position < place else position
+    return position + 1 if position < location else position
 
 
 @_inline
-def _reweighting(token, place, count):
-    """Return ``cos(π(L − ℓ)/2L)``, ``ℓ = 1 … L`` the position of a token, token 0 at ``place``."""
-    position = token - 1 if token - 1 < place else token
+def _reweighting(token, location, count):
+    """Return ``cos(π(L − ℓ)/2L)`` at the position ``ℓ`` of a token; token 0 is at ``location``."""
+    position = token - 1 if token - 1 < location else token
     if token == 0:
-        position = place
+        position = location
     return math.sin(0.5 * math.pi * (position + 1.0) / count)
 
 
 @_compiled
-def _stick_breaking(work, place):
+def _stick_breaking(work, location):
     """Fill σ, ψ = ∂σ_ℓ/∂χ_ℓ and the share η of what is left; π has no meaning here and is 0."""
     left = 1.0
     for position in range(work.shape[1] - 1, -1, -1):
-        i = token_at(position, place)
+        i = token_at(position, location)
         x = work[TRIAL, i]
         tail = math.exp(-abs(x))
         small = tail / (1.0 + tail)
@@ -191,7 +191,7 @@ def fill_weights(work, activation, table):
     total = 0.0
     for i in range(count):
         value, first, second = _map(work[TRIAL, i], top, kind, table, low, step)
-        if family == PLACED:
+        if family == REWEIGHTED:
             factor = _reweighting(i, int(power), count)
             value, first, second = factor * value, factor * first, factor * second
         work[SIGMA, i], work[PSI, i], work[CURVE, i] = value, first, second
@@ -221,9 +221,9 @@ def residual(work, label, activation, table):
     count, family = work.shape[1], activation[0]
     answer, mean = 0.0, 0.0
     if family == ORDERED:
-        place = int(activation[3])
+        location = int(activation[3])
         for position in range(count):
-            i = token_at(position, place)
+            i = token_at(position, location)
             work[FORCE, i] = work[PSI, i] * work[VALUE, i] - work[ETA, i] * answer
             answer += work[SIGMA, i] * work[VALUE, i]
         return label - answer

@@ -129,9 +129,9 @@ class CodedWeights:
             top = chi.max(axis=1, keepdims=True)
             top = np.maximum(top, math.log(sink)) if sink > 0.0 else top
         parts = _map(chi - top, self.numbers, self.table)
-        if self.numbers[0] == codes.PLACED:
+        if self.numbers[0] == codes.REWEIGHTED:
             factors = np.empty(chi.shape[1])
-            factors[self._order(chi.shape[1])] = CosineReweighted.places(chi.shape[1])
+            factors[self._order(chi.shape[1])] = CosineReweighted.factors(chi.shape[1])
             parts = (factors * parts[0], factors * parts[1], factors * parts[2])
         total = parts[0].sum(axis=1, keepdims=True)
         if sink > 0.0:  # else e^{-top} may overflow
@@ -151,10 +151,10 @@ class CodedWeights:
         return *(part * scale for part in above), *(slope * below for slope in slopes)
 
     def _order(self, length: int) -> list[int]:
-        """Return the tokens by position: token 0 is at a given place."""
+        """Return the tokens by position: token 0 is at a given location."""
         others = list(range(1, length))
-        place = int(self.numbers[3])
-        return [*others[:place], 0, *others[place:]]
+        location = int(self.numbers[3])
+        return [*others[:location], 0, *others[location:]]
 
     def _stick_breaking(self, chi: FloatArray) -> FloatArray:
         order, sigma = self._order(chi.shape[1]), np.empty_like(chi)
@@ -185,7 +185,7 @@ class CodedWeights:
         if family == codes.ELEMENTWISE:
             value, first, second = _map(chi, self.numbers, self.table)
             return value, diag(first), diag(c * second)
-        if family in (codes.NORMALISED, codes.PLACED):
+        if family in (codes.NORMALISED, codes.REWEIGHTED):
             value, first, second = self._normalised(chi)
             mean = dot(c, value)
             mixed = outer(c * first, first)
@@ -210,8 +210,8 @@ class CodedWeights:
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the derivatives of stick-breaking; a token does not feel those before it."""
         value, share = self.weights(chi), special.expit(chi)
-        place = np.argsort(self._order(chi.shape[1]))
-        before = place[:, None] < place  # [j, ℓ]: token j comes before ℓ
+        position = np.argsort(self._order(chi.shape[1]))
+        before = position[:, None] < position  # [j, ℓ]: token j comes before ℓ
         jacobian = diag(value * special.expit(-chi)) - before * outer(value, share)
         slope = np.einsum("njl,nj->nl", jacobian, c)
         mixed = before * outer(slope, share)

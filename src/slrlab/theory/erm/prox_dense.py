@@ -37,29 +37,29 @@ _compiled = njit(cache=True, error_model="numpy", fastmath=SAFE_MATH)
 
 
 @_compiled
-def _stick_breaking(work, place):
+def _stick_breaking(work, location):
     """Fill the Jacobian: a token takes its share of what later ones leave."""
     count = work.shape[1]
     jacobian = SCRATCH_ROWS + _JACOBIAN * count
     for position in range(count):
-        j = token_at(position, place)
+        j = token_at(position, location)
         work[jacobian + j, j] = work[PSI, j]
         for later in range(position + 1, count):
-            i = token_at(later, place)
+            i = token_at(later, location)
             work[jacobian + j, i] = -work[SIGMA, j] * work[ETA, i]
             work[jacobian + i, j] = 0.0
 
 
 @_compiled
-def _bend_stick_breaking(work, place):
+def _bend_stick_breaking(work, location):
     """Fill the second derivatives of ``cᵀσ``; row THETA is its gradient."""
     count = work.shape[1]
     for position in range(count):
-        j = token_at(position, place)
+        j = token_at(position, location)
         slope = work[THETA, j]
         work[SCRATCH_ROWS + j, j] = (1.0 - 2.0 * work[ETA, j]) * slope
         for later in range(position + 1, count):
-            i = token_at(later, place)
+            i = token_at(later, location)
             entry = -slope * work[ETA, i]
             work[SCRATCH_ROWS + j, i] = entry
             work[SCRATCH_ROWS + i, j] = entry
@@ -109,10 +109,10 @@ def derivatives(work, loss, v_v, inverse_v, activation):
     Row THETA is ``Jᵀc``, the slope of the data term, ``c = −ρẑ``.
     """
     rho, a, count = loss[0], loss[1], work.shape[1]
-    pull, kappa, place = v_v * rho, v_v * rho * rho, int(activation[3])
+    pull, kappa, location = v_v * rho, v_v * rho * rho, int(activation[3])
     jacobian = SCRATCH_ROWS + _JACOBIAN * count
     if activation[0] == ORDERED:
-        _stick_breaking(work, place)
+        _stick_breaking(work, location)
     else:
         _normmax(work)
     for i in range(count):
@@ -124,7 +124,7 @@ def derivatives(work, loss, v_v, inverse_v, activation):
         work[CHI, i], work[THETA, i], work[BETA, i] = work[TRIAL, i], slope, beta
         work[GRAD, i] = slope + inverse_v * (work[TRIAL, i] - work[OM_K, i])
     if activation[0] == ORDERED:
-        _bend_stick_breaking(work, place)
+        _bend_stick_breaking(work, location)
     else:
         _bend_normmax(work, rho, pull)
     for i in range(count):

@@ -15,7 +15,7 @@ import math
 
 from numba import njit
 
-from slrlab.model.activation_code import NORMALISED, PLACED, PROJECTION, RATIO
+from slrlab.model.activation_code import NORMALISED, PROJECTION, RATIO, REWEIGHTED
 from slrlab.model.weights_rows import (
     CURVE,
     ETA,
@@ -45,7 +45,7 @@ def derivatives(work, loss, v_v, inverse_v, activation):
     b_mean, c_mean = pi_z + 2.0 * pull * pi_sigma, -rho * (pi_z + pull * pi_sigma)
     # θ starts from Jᵀc if normalised, from ψ'c over the mass if projected, else from nothing
     from_grad, from_curve, shared = 0.0, 0.0, -0.5 * kappa * pi2
-    if family in (NORMALISED, PLACED):
+    if family in (NORMALISED, REWEIGHTED):
         from_grad = 1.0
     elif family == RATIO:
         from_grad = 1.0

@@ -135,7 +135,7 @@ class HeadsLandscape:
 
         shape = (*group.tokens.shape[:3], len(vectors))
         fields = (group.tokens.reshape(-1, vectors.shape[1]) @ vectors.T).reshape(shape)
-        code = (next(self.code.places(fields.shape[2])), self.code.table)
+        code = (next(self.code.locations(fields.shape[2])), self.code.table)
         rates, rho = heads_rates(fields, group.labels, biases, self.activation is None, *code)
         return rates, rho
 

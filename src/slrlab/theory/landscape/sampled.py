@@ -113,11 +113,11 @@ class SampledLandscape:
             # the gradient in the vectors as given, and the noise, follow from the chain rule
             noise = (score**2, score * factor, factor**2)
             chain = np.array([1.0, *[score] * SIZE, *[factor] * SIZE, 1.0, *noise])
-            places = list(self.code.places(length))
-            for numbers in places:
+            locations = list(self.code.locations(length))
+            for numbers in locations:
                 sample = (group.tokens, group.labels, self.square)
                 means = sample_means(*sample, *point, numbers, self.code.table)
-                total += group.weight / len(places) * chain * means
+                total += group.weight / len(locations) * chain * means
         return total
 
     def __call__(self, k: FloatArray, v: FloatArray, bias: float) -> Slope:

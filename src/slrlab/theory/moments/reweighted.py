@@ -1,9 +1,9 @@
-r"""Moments of maps that are multiplied by a factor of the place, averaged over the location.
+r"""Moments of maps that are multiplied by a factor of the position, averaged over the location.
 
-The weight of place ``ℓ`` is ``w_ℓ φ(χ_ℓ)/Σ w φ(χ)``. As for any normalised map,
+The weight of position ``ℓ`` is ``w_ℓ φ(χ_ℓ)/Σ w φ(χ)``. As for any normalised map,
 ``1/Sⁿ = ∫₀^∞ tⁿ⁻¹ e^{−tS} dt/(n−1)!`` leaves one-token factors, here at a different ``t w_ℓ`` for
-each place: they are tabulated in ``log t`` and interpolated. Sums over many places are Gauss rules
-for sums, so the cost does not grow with the length.
+each position: they are tabulated in ``log t`` and interpolated. Sums over many positions are Gauss
+rules for sums, so the cost does not grow with the length.
 """
 
 # notation: docs/notation.md, "Laplace variables"
@@ -30,7 +30,7 @@ from slrlab.theory.moments.types import AttentionMoments
 if TYPE_CHECKING:
     from scipy.interpolate import BSpline
 
-_PLACES = 160  # places of a sum: more are replaced by a Gauss rule
+_POSITIONS = 160  # positions of a sum: more are replaced by a Gauss rule
 _TABLE, _DEGREE = 0.06, 7  # step in log t and degree of the interpolation: about 1e-11
 _SCAN, _NEGLIGIBLE = 1.0, 1e-17  # step of the pass that finds where the integrands are
 _LEAST = 1e-30  # of the largest value: a lower floor would let the interpolation overshoot
@@ -63,19 +63,19 @@ def _equal_scores(task: Task, activation: CosineReweighted) -> AttentionMoments:
 
 
 @lru_cache(maxsize=64)
-def _places(length: int) -> tuple[FloatArray, FloatArray]:
-    """Return ``log w`` at places and their weights in a sum over all.
+def _positions(length: int) -> tuple[FloatArray, FloatArray]:
+    """Return ``log w`` at positions and their weights in a sum over all.
 
     Beyond a number of them: the Gauss rule of the sum, from the recurrence of the discrete
     Chebyshev polynomials.
     """
-    if length <= _PLACES:
-        return np.log(CosineReweighted.places(length)), np.ones(length)
-    n = np.arange(1.0, _PLACES)
+    if length <= _POSITIONS:
+        return np.log(CosineReweighted.factors(length)), np.ones(length)
+    n = np.arange(1.0, _POSITIONS)
     off = n / 2.0 * np.sqrt((length**2 - n**2) / (4.0 * n**2 - 1.0))
     nodes, vectors = np.linalg.eigh(np.diag(off, 1) + np.diag(off, -1))
-    place = nodes + (length + 1.0) / 2.0
-    return np.log(np.sin(0.5 * np.pi * place / length)), length * vectors[0] ** 2
+    position = nodes + (length + 1.0) / 2.0
+    return np.log(np.sin(0.5 * np.pi * position / length)), length * vectors[0] ** 2
 
 
 class _Integrals:
@@ -101,7 +101,7 @@ class _Integrals:
         self.nodes, self.log_phi = nodes, plain.log_phi(nodes.scores)
         finite = self.log_phi[np.isfinite(self.log_phi)]
         low, high = (float(finite.max()), float(finite.min())) if finite.size else (0.0, 0.0)
-        least = float(_places(task.length.longest)[0].min())
+        least = float(_positions(task.length.longest)[0].min())
         self.ends = -low - 45.0, -high + 6.0 - least
         step = _TABLE / resolution
         self.v = np.arange(self.ends[0] + least, self.ends[1] + (_DEGREE + 1) * step, step)
@@ -137,7 +137,7 @@ class _Integrals:
         """Return the integrals of ``rows(v, weights)``, averaged over the length."""
         total = np.zeros(count)
         for length, probability in self.task.length.pairs():
-            log_w, weights = _places(length)
+            log_w, weights = _positions(length)
             u = np.arange(*self.ends, _SCAN)
             values = np.abs(rows(u[:, None] + log_w, weights))
             least = _NEGLIGIBLE * values.max(axis=1, keepdims=True)
@@ -188,7 +188,7 @@ def _picked_rows(
     """Return the integrand of ``E[σ_ε]``, summed over the selection variable."""
 
     def rows(v: FloatArray, weights: FloatArray) -> FloatArray:
-        zero = stay(v)  # (u, place, selection variable)
+        zero = stay(v)  # (u, position, selection variable)
         own = np.einsum("ups,p->us", np.exp(picked(v) - zero), weights)
         whole = np.exp(np.einsum("ups,p->us", zero, weights))
         return np.asarray((own * whole) @ chances)[None]
