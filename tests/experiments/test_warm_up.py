@@ -7,7 +7,7 @@ import slrlab
 from slrlab.experiments.warm_up import compile_kernels
 
 # functions that others are built of: they are compiled with them
-_PARTS = ("fill_weights", "residual", "token_at")
+_PARTS = ("fill_weights", "normmax", "projected", "residual", "token_at")
 
 
 def test_every_kernel_is_compiled():
