@@ -11,6 +11,8 @@ import pytest
 from hypothesis import settings
 
 mpl.use("agg")
+# the tests run in a process for each core; starting others takes longer than small work in them
+os.environ.setdefault("SLRLAB_WORKERS", "1")
 settings.register_profile("slrlab", deadline=None, derandomize=True, max_examples=25)
 settings.load_profile("slrlab")
 

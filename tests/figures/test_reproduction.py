@@ -27,7 +27,6 @@ def _few(patch):
     verdict = Verdict("C4", "text", "A statement.", (check,))
     patch.setattr(reproduction, "run_claims", lambda report: [verdict])
     patch.setattr(reproduction, "_compile", lambda report: None)
-    patch.setenv("SLRLAB_WORKERS", "1")
 
 
 @pytest.fixture
