@@ -118,7 +118,7 @@ def _points(rows: pd.DataFrame) -> FloatArray:
 
 
 def _label_points(panel: Axes, rows: pd.DataFrame) -> None:
-    """Put each name at the nearest free rows around its point."""
+    """Put each name at the nearest free place around its point."""
     figure: Any = panel.figure
     figure.canvas.draw()
     renderer = figure.canvas.get_renderer()
@@ -161,10 +161,10 @@ def _draw_shares(panel: Axes, rows: pd.DataFrame) -> None:
         off["per_length"] - off["per_sequence"],
         total - off["per_length"],
     ]
-    left, rows = np.zeros(len(off)), np.arange(len(off))
+    left, heights = np.zeros(len(off)), np.arange(len(off))
     for (label, color), gain in zip(_LACKS.items(), gains, strict=True):
         share = (gain / total).to_numpy()
-        panel.barh(rows, share, left=left, color=color, label=label, height=0.8)
+        panel.barh(heights, share, left=left, color=color, label=label, height=0.8)
         left = left + share
     for i, excess in enumerate(off["excess"]):
         panel.text(
@@ -174,7 +174,7 @@ def _draw_shares(panel: Axes, rows: pd.DataFrame) -> None:
             va="center",
             fontsize=6.5,
         )
-    panel.set_yticks(rows, off["activation"], fontsize=6.5)
+    panel.set_yticks(heights, off["activation"], fontsize=6.5)
     panel.grid(visible=False)
     panel.set(xlim=(0.0, 1.0), ylim=(-0.6, len(off) - 0.4), xlabel="share of the excess")
     panel.set_title(f"lacking, {style.in_symbols(signal=9.0)}, $L$ = 1…10 at random")
