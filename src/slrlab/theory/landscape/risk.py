@@ -24,6 +24,7 @@ from slrlab.model.activations import Activation, Elementwise, Normalised
 from slrlab.model.order_parameters import FullOrderParameters
 from slrlab.model.setting import Setting
 from slrlab.model.tasks import SelectionTask, Task
+from slrlab.model.traits import jumps
 from slrlab.theory.landscape.moments import LandscapeMoments, landscape_moments
 from slrlab.theory.population.minimal import checked
 
@@ -264,7 +265,8 @@ def make_landscape(
     Raises
     ------
     ValueError
-        If the signal is too large for double precision or, for a selection, for the memory.
+        If the signal is too large for double precision or, for a selection, for the memory; or if
+        weights that are sampled jump.
     """
     selects = isinstance(task, SelectionTask)
     most = _MOST_SELECTION if selects else _MOST_TILT
@@ -276,6 +278,11 @@ def make_landscape(
     if is_sampled(activation):
         from slrlab.theory.landscape.sampled import SampledLandscape
 
+        if jumps(activation):
+            raise ValueError(
+                f"activation must be continuous to be sampled, got {activation.name}: its weights "
+                "jump where the last positive score vanishes, which no gradient of a sample sees"
+            )
         return SampledLandscape.draw(task, activation, samples=samples, seed=seed)
     return QuadratureLandscape(task, activation, resolution)
 
