@@ -289,3 +289,24 @@ def test_an_infinite_shift_is_refused():
         risk_and_gradient(SpikedSLR(math.inf, 3), "softmax", (K, V))
     with pytest.raises(ValueError, match="tolerance must be a finite number > 0"):
         risk_and_gradient(TASKS[0], "softmax", (K, V), tolerance=0.0)
+
+
+@pytest.mark.parametrize("name", ["relu", "relu-normalised", "spherical-4", "periodic"])
+def test_maps_with_kinks_and_zeros_are_integrated(name):
+    """Nodes shrink towards the bends: the risk is that of the population, to rounding."""
+    task, activation = SpikedSLR(5.0, 3), make_activation(name, bias=0.4)
+    order = OrderParameters(0.8, 0.7, 0.13, 0.2)
+    k, v = [0.8, 0.0, math.sqrt(0.13), 0.0], [0.0, 0.7, 0.0, math.sqrt(0.2)]
+    result = risk_and_gradient(task, activation, (k, v))
+    assert result.status is Status.CONVERGED
+    assert result.risk == pytest.approx(risk_at(task, activation, order).risk, abs=1e-9)
+    landscape = make_landscape(task, activation)
+    point = np.concatenate([K, V, [0.4]])
+    slope = landscape(K, V, 0.4)
+    numeric = central_differences(lambda y: landscape(y[:4], y[4:8], y[8]).risk, point, 1e-4)
+    assert [*slope.k, *slope.v, slope.bias] == pytest.approx(numeric, rel=1e-6, abs=1e-6)
+
+
+def test_weights_that_jump_are_not_sampled():
+    with pytest.raises(ValueError, match=r"^activation must be continuous .* got cosformer"):
+        make_landscape(SpikedSLR(5.0, 3), make_activation("cosformer", bias=0.0))
