@@ -118,7 +118,7 @@ def best_keys(
     m_k, bias, minimum = min(descents, key=lambda triple: triple[2].value)
     # a sampled risk has kinks, and steep keys have a flat minimum: neither can be polished
     if not sampled and m_k < _FLAT:
-        projected = isinstance(_base(activation), Projection | NormMax | TopK)
+        projected = isinstance(_base(activation), Projection | NormMax)
         costly = projected and isinstance(task, SelectionTask)
         fine = (_DESCENT, 1e-5) if costly else (_POLISH, 1e-7)
         m_k, bias, minimum = descend((m_k, bias), *fine)
