@@ -60,7 +60,8 @@ JUMPS = (
 
 _ROUNDING = 1e-6
 _SAMPLES = 1 << 12  # sequences behind the risk of a projection, which is sampled
-_SLOW = 1e-4  # gradient below which a flow ends: it has covered the fraction long before
+_COARSE = 0.6  # resolution of the risk along a flow: four digits, more than its times show
+_SLOW = 1e-3  # gradient below which a flow ends: it has covered the fraction long before
 _TEXTS = ("activation", "family", "task", "length", "status", "mismatched", "reason")
 _NUMBERS = ("risk", "error", "risk_low", "risk_high", "excess")  # of a row that has a risk
 _WARNINGS = ("replicon", "trace_gap", "bistable_fraction", "stable")
@@ -229,7 +230,7 @@ def _mismatched(kind: Kind, task: Task) -> Row:
 
 def _training_times(kind: Kind, task: Task, least: PopulationRisk) -> Row:
     activation = make_activation(kind).without_idle_bias()
-    landscape = make_landscape(task, activation, samples=_SAMPLES)
+    landscape = make_landscape(task, activation, resolution=_COARSE, samples=_SAMPLES)
     options: Row = {"time": TIME, "tolerance": _SLOW, "landscape": landscape}
     flows = [gradient_flow(task, kind, seed=seed, **options) for seed in range(STARTS)]
     times = [flow.time_to(FRACTION, least.risk) for flow in flows]

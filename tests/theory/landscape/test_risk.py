@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -159,24 +160,27 @@ def test_linear_attention_has_a_closed_form_everywhere():
         assert result.risk == pytest.approx(expected, rel=1e-11)
 
 
-def test_error_falls_geometrically_and_a_kink_breaks_that():
+def test_error_falls_geometrically_and_a_kink_that_is_not_declared_breaks_that():
     task = SpikedSLR(2.0, 5)
 
-    def errors(name):
+    def errors(activation):
         *rough, exact = (
-            np.array(landscape_moments(task, fixed(name), 0.7, 0.6, resolution=resolution))
+            np.array(landscape_moments(task, activation, 0.7, 0.6, resolution=resolution))
             for resolution in (0.4, 0.6, 0.8, 2.0)
         )
         return [np.abs(moments - exact).max() for moments in rough]
 
-    coarse, middle, fine = errors("softmax")
+    coarse, middle, fine = errors(fixed("softmax"))
     assert coarse > 20.0 * middle > 400.0 * fine
     assert fine < 1e-8
-    assert errors("elementwise: abs(x)")[2] > 1e-4
-    result = risk_and_gradient(task, "elementwise: abs(x)", (K, V))
+    declared = make_activation("elementwise: abs(x)")
+    assert errors(declared)[2] < 1e-8
+    unknown = replace(declared, name="kinked", phi=replace(declared.phi, bends=()))
+    assert errors(unknown)[2] > 1e-4
+    result = risk_and_gradient(task, unknown, (K, V))
     assert result.status is Status.INACCURATE
     with pytest.raises(ComputationError):
-        risk_and_gradient(task, "elementwise: abs(x)", (K, V), strict=True)
+        risk_and_gradient(task, unknown, (K, V), strict=True)
 
 
 @pytest.mark.parametrize("resolution", [0.8, 1.0])
