@@ -312,5 +312,5 @@ def test_maps_with_kinks_and_zeros_are_integrated(name):
 
 
 def test_weights_that_jump_are_not_sampled():
-    with pytest.raises(ValueError, match=r"^activation must be continuous .* got cosformer"):
+    with pytest.raises(ValueError, match=r"^activation must be without jumps .* got cosformer"):
         make_landscape(SpikedSLR(5.0, 3), make_activation("cosformer", bias=0.0))
