@@ -5,6 +5,7 @@ import pytest
 
 from slrlab import SpikedSLR
 from slrlab.experiments import atlas, atlas_training, atlas_transfer, atlas_weights, properties
+from slrlab.model.activations import ACTIVATIONS
 
 FEW = ["softmax", "linear"]
 TASK = SpikedSLR(5.0, 3)
@@ -88,3 +89,18 @@ def test_an_expression_that_cannot_be_read_is_refused_before_any_work(run, text,
     assert out == ""
     assert err.startswith("slrlab: --add must be")
     assert not list(tmp_path.iterdir())
+
+
+def test_an_expression_is_ranked_among_the_shipped_risks(run, tmp_path):
+    text = "elementwise: exp(x)"  # consmax under another name
+    code, out, _ = run("atlas", "--add", text, "--json", "--out", str(tmp_path))
+    assert code == 0
+    answer = json.loads(out)
+    rows = {row["activation"]: row for row in answer["ranking"]}
+    assert len(rows) == len(ACTIVATIONS) + 1
+    assert rows[text]["mean_loss"] == pytest.approx(rows["consmax"]["mean_loss"], rel=1e-6)
+    assert abs(rows[text]["rank"] - rows["consmax"]["rank"]) == 1
+    (words,) = answer["answers"]
+    assert words.startswith(f"{text}: rank {rows[text]['rank']} of {len(rows)}. Loses")
+    assert "one factor does not fit all sequences" in words
+    assert {path.name for path in tmp_path.iterdir()} == {"atlas.csv", "atlas-ranking.csv"}

@@ -6,7 +6,15 @@ import pandas as pd
 import pytest
 
 from slrlab import MaxSLR, SpikedSLR, minimal_risk
-from slrlab.experiments.atlas import PANEL, advice, atlas, ranking, verdict
+from slrlab.experiments.atlas import (
+    PANEL,
+    advice,
+    atlas,
+    ranking,
+    setting_labels,
+    stored_atlas,
+    verdict,
+)
 from slrlab.figures.atlas import write_atlas
 from slrlab.model.activations import ACTIVATIONS
 from slrlab.model.cards import ABSENT, CARDS
@@ -23,6 +31,9 @@ DISGUISES = ("softmax", "softplus-biased", "softmax-sink", "elu1-biased", "hedge
 def stored():
     """Return the table of the documentation: every activation on the whole panel."""
     table = pd.read_csv(TABLE).astype({"length": str})
+    shipped = stored_atlas()
+    pd.testing.assert_frame_equal(shipped[table.columns], table)  # one table, in two places
+    assert set(shipped["setting"]) == set(setting_labels(table))
     assert set(table["activation"]) == set(ACTIVATIONS)
     assert len(table) == len(ACTIVATIONS) * len(PANEL)
     return table

@@ -5,18 +5,20 @@ import numpy as np
 import pytest
 
 from slrlab import Estimate, SpikedSLR, erm_theory, gradient_flow, minimal_risk, optimal_ridge
+from slrlab._result import Status
 from slrlab.experiments import atlas_training as atlas_module
 from slrlab.experiments.atlas import atlas
 from slrlab.experiments.atlas_training import (
     FRACTION,
+    JUMPS,
     NOTHING_LEARNED,
     STARTS,
     TASK,
+    TOLERANCE,
     atlas_training,
     rank_agreement,
     training_texts,
 )
-from slrlab.experiments.learning_curve import TOLERANCE
 from slrlab.figures.atlas import write_atlas
 
 NAMES = ["linear", "softmax", "hardmax"]
@@ -116,9 +118,26 @@ def test_a_risk_that_is_trivial_is_marked_and_has_no_rank(frame, monkeypatch):
     monkeypatch.setattr(atlas_module, "trained_curve", lambda *_: [stuck])
     row = atlas_training(["hardmax"], alphas=[ALPHA], workers=1).iloc[0]
     assert row["reason"] == NOTHING_LEARNED
+    assert row["status"] == "not converged"
+    assert math.isnan(row["risk"])
     moved = frame.copy()
     moved.loc[0, ["risk", "reason"]] = 0.0, NOTHING_LEARNED  # of linear: it would be the best
     assert math.isnan(rank_agreement(moved)[ALPHA])  # only softmax is left
+
+
+def test_a_number_that_is_not_to_be_trusted_has_its_reason(monkeypatch):
+    theory = erm_theory(TASK, "linear", alpha=ALPHA, ridge_k=1e3, ridge_v=1e3, tolerance=0.1)
+    for status, words in ((Status.UNSTABLE, "unstable at α = 8"), (Status.DIVERGED, "no solution")):
+        found = replace(theory, test_risk=0.5, status=status)
+        monkeypatch.setattr(atlas_module, "trained_curve", lambda *_, found=found: [found])
+        row = atlas_training(["linear"], alphas=[ALPHA], workers=1).iloc[0]
+        assert words in row["reason"]
+        assert row["status"] == str(status)
+
+
+def test_weights_that_jump_have_no_theory_of_training():
+    part = ("training", "relu2-normalised", TASK, (ALPHA,), TOLERANCE)
+    assert atlas_module._compute(part) == JUMPS
 
 
 def test_texts_have_the_risks_and_the_reasons(frame):

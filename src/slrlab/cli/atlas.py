@@ -6,12 +6,17 @@ from pathlib import Path
 from typing import Annotated
 
 from slrlab._result import plain
+from slrlab._types import DataFrame
 from slrlab.cli.app import command
 from slrlab.cli.console import Output, print_lines, print_table, progress
 from slrlab.cli.options import OUT, RESULTS, flag, option
 
-_ADD = "Rank this expression in x, such as 'normalised: exp(x) + x**2', among the rest; repeatable."
+_ADD = (
+    "Rank this expression in x, such as 'normalised: exp(x) + x**2', among the rest and say what "
+    "it lacks; repeatable. The others are not computed again."
+)
 _POPULATION = "Only the risks with infinite data on the panel: skip all that is listed above."
+_COMPLETE = "With --add: compute and write everything, for all activations, not only the rank."
 
 
 @command()
@@ -19,6 +24,7 @@ def atlas(
     *,
     add: Annotated[list[str] | None, option(_ADD, str, "EXPR")] = None,
     population: Annotated[bool, flag("--population", _POPULATION)] = False,
+    complete: Annotated[bool, flag("--complete", _COMPLETE)] = False,
     out: Annotated[Path, OUT] = RESULTS,
     output: Output,
 ) -> None:
@@ -28,7 +34,8 @@ def atlas(
     activation. For a few settings it adds the parts of the excess, what the weights do, how vectors
     fare at another length, and for a small one test risks after training on finite data,
     stability, mismatched minima and training times. What is finished is kept in the folder: after
-    an interruption, or with another expression, a second start computes only what is missing.
+    an interruption, or with another expression, a second start computes only what is missing. With
+    --add alone nothing but the rank of the expression is computed, in seconds.
 
     Example: slrlab atlas --add "normalised: exp(x) + x**2" --out results
     """
@@ -37,8 +44,7 @@ def atlas(
     from slrlab.experiments.atlas_transfer import atlas_transfer
     from slrlab.experiments.atlas_weights import atlas_weights
     from slrlab.experiments.parallel import remember, shared_workers
-    from slrlab.experiments.properties import lacks, properties
-    from slrlab.figures.atlas import write_atlas
+    from slrlab.experiments.properties import properties
     from slrlab.model.activations import ACTIVATIONS, make_activation
     from slrlab.model.tasks import SpikedSLR
 
@@ -49,6 +55,9 @@ def atlas(
         except ValueError as error:
             raise ValueError(str(error).replace("activation", "add", 1)) from None
     out.mkdir(parents=True, exist_ok=True)  # an impossible folder is refused before any work
+    if added and not (complete or population):
+        _rank_added(added, out, output)
+        return
     kinds, training, more = [*ACTIVATIONS, *added], None, {}
     with (
         remember(out / "finished-atlas.sqlite"),
@@ -67,23 +76,56 @@ def atlas(
             more["weights"] = atlas_weights(kinds, report=report)
             more["length transfer"] = atlas_transfer(kinds, report=report)
             training = atlas_training(kinds, report=report)
+    from slrlab.figures.atlas import write_atlas
+
     table = experiment.ranking(frame)
     paths = write_atlas(frame, out, more, training)
     if not output.as_json:
-        rows = [line[:-1] for line in experiment.texts(table)]  # sources are too long for a screen
-        title = "Activations by their mean loss over the panel"
-        print_table(title, experiment.COLUMNS[:-1], rows)
+        _print_ranking(table)
         if training is not None:
             columns, cells = training_texts(training)
             lines = [[name, *cells[name][:-1]] for name in table["activation"]]
             where = experiment.setting_labels(training).iloc[0]
             print_table(f"After training, {where}", ["activation", *columns[:-1]], lines)
-        own = table[table["activation"].isin(added)]
-        print_lines(
-            [
-                f"{row['activation']}: {experiment.verdict(row)} {lacks(row['activation'])}"
-                for _, row in own.iterrows()
-            ]
-        )
+        print_lines(_answers(table, added))
     records = {} if training is None else {"training": plain(training.to_dict("records"))}
     output.files(paths, ranking=table.to_dict("records"), **records)
+
+
+def _rank_added(added: list[str], out: Path, output: Output) -> None:
+    """Rank expressions among the activations whose risks the package ships."""
+    from threadpoolctl import threadpool_limits
+
+    from slrlab.experiments.atlas import ranked_among_stored
+
+    # the matrices are small: more threads would only wait for each other
+    with threadpool_limits(limits=1, user_api="blas"), progress("atlas") as report:
+        frame, table = ranked_among_stored(added, report=report)
+        answers = _answers(table, added)
+    if not output.as_json:
+        _print_ranking(table)
+        print_lines(answers)
+    paths = [out / "atlas.csv", out / "atlas-ranking.csv"]
+    for path, content in zip(paths, (frame, table), strict=True):
+        content.to_csv(path, index=False)
+    output.files(paths, ranking=table.to_dict("records"), answers=answers)
+
+
+def _print_ranking(table: DataFrame) -> None:
+    from slrlab.experiments.atlas import COLUMNS, texts
+
+    rows = [line[:-1] for line in texts(table)]  # sources are too long for a screen
+    print_table("Activations by their mean loss over the panel", COLUMNS[:-1], rows)
+
+
+def _answers(table: DataFrame, added: list[str]) -> list[str]:
+    """Return the rank of each expression, its verdict and what it lacks."""
+    from slrlab.experiments.atlas import verdict
+    from slrlab.experiments.properties import lacks
+
+    own = table[table["activation"].isin(added)]
+    return [
+        f"{row['activation']}: rank {row['rank']} of {len(table)}. {verdict(row)} "
+        f"{lacks(row['activation'])}"
+        for _, row in own.iterrows()
+    ]

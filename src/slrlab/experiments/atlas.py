@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from importlib import resources
 from typing import Any
 
 import numpy as np
@@ -86,6 +87,33 @@ def atlas(
         setting=setting_labels(frame),
         loss=frame["excess"] / (trivial - frame["bayes_risk"]),
     )
+
+
+def stored_atlas() -> pd.DataFrame:
+    """Return the table of all registered activations on the panel that the package ships.
+
+    Its numbers are those of `atlas`, to ten digits.
+    """
+    with (resources.files(__package__) / "atlas.csv").open(encoding="utf-8") as file:
+        frame = pd.read_csv(file, dtype={"length": str}).astype(dict.fromkeys(_NUMBERS[:2], float))
+    return frame.assign(setting=setting_labels(frame))
+
+
+def ranked_among_stored(
+    activations: Sequence[Kind], *, report: Report | None = None
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the table of the atlas with further activations, and its ranking.
+
+    Only these are computed, in this process: the others are those of `stored_atlas`.
+
+    Raises
+    ------
+    ValueError
+        If an activation is not known and cannot be read.
+    """
+    own, known = atlas(activations, workers=1, report=report), stored_atlas()
+    frame = pd.concat([known[~known["activation"].isin(own["activation"])], own], ignore_index=True)
+    return frame, ranking(frame)
 
 
 def _row(point: tuple[Task, Kind]) -> dict[str, Any]:

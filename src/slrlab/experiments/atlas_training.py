@@ -24,12 +24,13 @@ from slrlab._result import Estimate, Status
 from slrlab._types import Report
 from slrlab.experiments.activations import Compared, Kind, portable
 from slrlab.experiments.encoding import storable
-from slrlab.experiments.learning_curve import TOLERANCE, trained_curve
+from slrlab.experiments.learning_curve import trained_curve
 from slrlab.experiments.parallel import parallel_map
 from slrlab.model.activations import ACTIVATIONS, Projection, make_activation
 from slrlab.model.lengths import LengthLaw
 from slrlab.model.setting import Setting
 from slrlab.model.tasks import SpikedSLR, Task
+from slrlab.model.traits import jumps
 from slrlab.theory.bayes_optimal import BayesOptimal, bayes_optimal
 from slrlab.theory.erm import ErmTheory
 from slrlab.theory.erm.result import ErmBranch
@@ -46,14 +47,23 @@ FRACTION = 0.9
 """Part of the way from the risk of the start to the least risk that ends the training time."""
 TIME = 1e4
 """Time at which a flow ends."""
+TOLERANCE = 1e-2
+"""Largest standard error of a test risk: activations differ by more."""
 
 NOTHING_LEARNED = "the search for the best ridges ended at the prediction 0"
-"""Reason of a row whose risk is trivial: other ridges may give less."""
+"""Reason of a row without a risk: other ridges may give less than the trivial one."""
+JUMPS = (
+    "weights jump where the last positive score vanishes, and the prox with them: the theory of "
+    "training does not hold"
+)
+"""Reason of the rows of an activation whose weights jump."""
 
 _ROUNDING = 1e-6
 _SAMPLES = 1 << 12  # sequences behind the risk of a projection, which is sampled
-_SLOW = 1e-4  # gradient below which a flow ends: it has covered the fraction long before
+_COARSE = 0.6  # resolution of the risk along a flow: four digits, more than its times show
+_SLOW = 1e-3  # gradient below which a flow ends: it has covered the fraction long before
 _TEXTS = ("activation", "family", "task", "length", "status", "mismatched", "reason")
+_NUMBERS = ("risk", "error", "risk_low", "risk_high", "excess")  # of a row that has a risk
 _WARNINGS = ("replicon", "trace_gap", "bistable_fraction", "stable")
 COLUMNS = (
     *("activation", "family", "task", "signal", "length", "noise", "alpha"),
@@ -92,9 +102,10 @@ def atlas_training(
       ``slowest_time``, the largest; ``inf`` for a flow that does not get there by time 10,000;
     - ``reached``: the number of starts whose flow gets there.
 
-    Where a theory refuses an activation, its numbers are nan and ``reason`` says why. ``reason``
-    also marks a risk that is trivial: the search over ridges is local, and where nothing is learned
-    it finds no slope to follow.
+    Where a theory refuses an activation, its numbers are nan and ``reason`` says why. So it does
+    where the search over ridges, which is local, ended where nothing is learned and there is no
+    slope to follow, where the weights jump, and where the equations have no stable solution; in
+    this last case the risk is that of the unstable one.
 
     Parameters
     ----------
@@ -144,6 +155,8 @@ def _compute(part: Part) -> Any:
     if name == "best predictor":
         return _refusable(lambda: bayes_optimal(task, alpha=alphas[0]))
     if name == "training":
+        if jumps(make_activation(kind)):  # no ridge helps
+            return JUMPS
         return _refusable(lambda: trained_curve(task, kind, alphas, tolerance))
     return _infinite_row(kind, task)
 
@@ -175,8 +188,22 @@ def _finite_rows(
         row |= known | {key: getattr(theory, key) for key in _WARNINGS}
         # a search that starts where nothing is learned sees no slope: it cannot leave
         nothing = abs(theory.test_risk - task.trivial_risk) <= theory.test_risk_error + _ROUNDING
-        rows.append(row | {"reason": NOTHING_LEARNED if nothing else ""})
+        if nothing:
+            row |= dict.fromkeys(_NUMBERS, math.nan) | {"status": str(Status.NOT_CONVERGED)}
+        rows.append(row | {"reason": NOTHING_LEARNED if nothing else _doubt(theory)})
     return rows
+
+
+def _doubt(theory: ErmTheory) -> str:
+    """Return why a number of the theory is not to be trusted, if it is not."""
+    alpha = f"at α = {theory.setting.alpha:g}"
+    if theory.status is Status.UNSTABLE:
+        numbers = f"replicon {theory.replicon:.2g}, trace gap {theory.trace_gap:.2g}"
+        return f"replica symmetry is unstable {alpha} ({numbers})"
+    if theory.status is Status.DIVERGED:
+        return f"the equations have no solution near any start {alpha}"
+    open_end = theory.status is Status.NOT_CONVERGED
+    return f"the equations are not solved {alpha}" if open_end else ""
 
 
 def _infinite_row(kind: Kind, task: Task) -> Row:
@@ -203,7 +230,7 @@ def _mismatched(kind: Kind, task: Task) -> Row:
 
 def _training_times(kind: Kind, task: Task, least: PopulationRisk) -> Row:
     activation = make_activation(kind).without_idle_bias()
-    landscape = make_landscape(task, activation, samples=_SAMPLES)
+    landscape = make_landscape(task, activation, resolution=_COARSE, samples=_SAMPLES)
     options: Row = {"time": TIME, "tolerance": _SLOW, "landscape": landscape}
     flows = [gradient_flow(task, kind, seed=seed, **options) for seed in range(STARTS)]
     times = [flow.time_to(FRACTION, least.risk) for flow in flows]

@@ -48,10 +48,11 @@ def _rise(u, power, cut, width):
     if cut and u >= 1.0:
         value = 1.0
     elif u > 0.0:
-        root = u ** (power - 1.0)
+        # a power is the costliest operation here: the usual ones are products
+        root = 1.0 if power == 1.0 else u if power == 2.0 else u ** (power - 1.0)
         value, first = root * u, power * root
         if u > 1e-12 and power != 1.0:
-            second = power * (power - 1.0) * u ** (power - 2.0)
+            second = (power - 1.0) * first / u
     if width > 0.0 and power == 1.0:
         more = _round(u, u > 0.0, 1.0, width)
         value, first, second = value + more[0], first + more[1], second + more[2]
@@ -65,7 +66,8 @@ def _rise(u, power, cut, width):
 def _root(u, power, width):
     """Return ``g(u) = u_+^(power−1)``, two derivatives, and ``power`` times its integral."""
     value, first, second = _rise(u, power - 1.0, False, width)
-    whole = max(u, 0.0) ** power
+    above = max(u, 0.0)
+    whole = above * (above if power == 2.0 else value)
     if power == 2.0 and width > 0.0:  # the integral of a rounded hinge
         left = 1.0 - abs(u) / width if abs(u) < width else 0.0
         quarter = left * left * left * left

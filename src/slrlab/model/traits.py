@@ -8,8 +8,8 @@ from functools import lru_cache
 import numpy as np
 
 from slrlab._types import FloatArray
-from slrlab.model.activations import Activation
-from slrlab.model.families import LengthScaled
+from slrlab.model.activations import Activation, Normalised
+from slrlab.model.families import CosineReweighted, LengthScaled
 
 _SEQUENCES, _LENGTH = 200, 6
 _ROUNDING = 1e-9
@@ -79,6 +79,26 @@ def degree(activation: Activation) -> float | None:
                     return None
                 degrees.add(round(math.log(ratio) / math.log(factor), 9))
     return degrees.pop() + 0.0 if len(degrees) == 1 else None
+
+
+def jumps(activation: Activation) -> bool:
+    """Return whether weights over their sum jump where the last positive map falls to 0.
+
+    A map that is 0 on one side of a bend has this: one token keeps the weight 1 until it has none.
+    Weights that jump where tokens enter the largest ones are refused by their family.
+
+    >>> from slrlab import make_activation
+    >>> [jumps(make_activation(name)) for name in ("cosformer", "relu", "cosine")]
+    [True, False, False]
+    """
+    if not isinstance(activation, CosineReweighted | Normalised):
+        return False
+    if isinstance(activation, Normalised) and activation.sink > 0.0:
+        return False
+    sides = np.array([-1e-6, 1e-6])
+    return any(
+        np.count_nonzero(activation.phi.value(bend + sides)) == 1 for bend in activation.bends
+    )
 
 
 def _close(left: FloatArray, right: FloatArray | float) -> bool:

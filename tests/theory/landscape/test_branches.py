@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from slrlab import MaxSLR, SpikedSLR, local_minima, minimal_risk
+from slrlab import MaxSLR, SpikedSLR, local_minima, make_activation, minimal_risk
 from slrlab.theory.landscape.branches import follow_minimum, minimum_from
+from slrlab.theory.landscape.risk import make_landscape
 
 ACTIVATIONS = ("softmax", "linear", "erf", "softplus")
 
@@ -80,3 +81,23 @@ def test_bad_starts():
         minimum_from(SpikedSLR(2.0, 3), "softmax", "other")
     with pytest.raises(ValueError, match=r"start must be finite keys of shape \(4,\)"):
         minimum_from(SpikedSLR(2.0, 3), "softmax", [1.0, 2.0])
+
+
+@pytest.mark.parametrize("name", ["relu2", "relu-normalised"])
+def test_the_mismatched_minimum_of_keys_without_a_scale_is_a_ray(name):
+    task = SpikedSLR(5.0, 3)
+    minimum = minimum_from(task, name, "mismatched", resolution=0.8)
+    assert minimum.kind == "mismatched"
+    assert minimum.status == "converged"
+    assert minimum.curvatures.min() > -1e-6
+    k, _ = minimum.order.vectors()
+    for scale in (0.5, 3.0):  # keys and bias together; the values are the best ones for them
+        landscape = make_landscape(task, make_activation(name))
+        _, slope = landscape.at_best_values(scale * k, scale * minimum.bias)
+        assert slope.risk == pytest.approx(minimum.risk, abs=1e-7)
+
+
+def test_keys_without_a_scale_may_have_no_mismatched_minimum():
+    assert minimum_from(SpikedSLR(5.0, 3), "spherical-2", "mismatched", resolution=0.8) is None
+    cubic = minimum_from(SpikedSLR(5.0, 3), "cubic", "mismatched", curvatures=False)
+    assert cubic.risk == pytest.approx(0.625, abs=1e-9)

@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -159,24 +160,27 @@ def test_linear_attention_has_a_closed_form_everywhere():
         assert result.risk == pytest.approx(expected, rel=1e-11)
 
 
-def test_error_falls_geometrically_and_a_kink_breaks_that():
+def test_error_falls_geometrically_and_a_kink_that_is_not_declared_breaks_that():
     task = SpikedSLR(2.0, 5)
 
-    def errors(name):
+    def errors(activation):
         *rough, exact = (
-            np.array(landscape_moments(task, fixed(name), 0.7, 0.6, resolution=resolution))
+            np.array(landscape_moments(task, activation, 0.7, 0.6, resolution=resolution))
             for resolution in (0.4, 0.6, 0.8, 2.0)
         )
         return [np.abs(moments - exact).max() for moments in rough]
 
-    coarse, middle, fine = errors("softmax")
+    coarse, middle, fine = errors(fixed("softmax"))
     assert coarse > 20.0 * middle > 400.0 * fine
     assert fine < 1e-8
-    assert errors("elementwise: abs(x)")[2] > 1e-4
-    result = risk_and_gradient(task, "elementwise: abs(x)", (K, V))
+    declared = make_activation("elementwise: abs(x)")
+    assert errors(declared)[2] < 1e-8
+    unknown = replace(declared, name="kinked", phi=replace(declared.phi, bends=()))
+    assert errors(unknown)[2] > 1e-4
+    result = risk_and_gradient(task, unknown, (K, V))
     assert result.status is Status.INACCURATE
     with pytest.raises(ComputationError):
-        risk_and_gradient(task, "elementwise: abs(x)", (K, V), strict=True)
+        risk_and_gradient(task, unknown, (K, V), strict=True)
 
 
 @pytest.mark.parametrize("resolution", [0.8, 1.0])
@@ -289,3 +293,24 @@ def test_an_infinite_shift_is_refused():
         risk_and_gradient(SpikedSLR(math.inf, 3), "softmax", (K, V))
     with pytest.raises(ValueError, match="tolerance must be a finite number > 0"):
         risk_and_gradient(TASKS[0], "softmax", (K, V), tolerance=0.0)
+
+
+@pytest.mark.parametrize("name", ["relu", "relu-normalised", "spherical-4", "periodic"])
+def test_maps_with_kinks_and_zeros_are_integrated(name):
+    """Nodes shrink towards the bends: the risk is that of the population, to rounding."""
+    task, activation = SpikedSLR(5.0, 3), make_activation(name, bias=0.4)
+    order = OrderParameters(0.8, 0.7, 0.13, 0.2)
+    k, v = [0.8, 0.0, math.sqrt(0.13), 0.0], [0.0, 0.7, 0.0, math.sqrt(0.2)]
+    result = risk_and_gradient(task, activation, (k, v))
+    assert result.status is Status.CONVERGED
+    assert result.risk == pytest.approx(risk_at(task, activation, order).risk, abs=1e-9)
+    landscape = make_landscape(task, activation)
+    point = np.concatenate([K, V, [0.4]])
+    slope = landscape(K, V, 0.4)
+    numeric = central_differences(lambda y: landscape(y[:4], y[4:8], y[8]).risk, point, 1e-4)
+    assert [*slope.k, *slope.v, slope.bias] == pytest.approx(numeric, rel=1e-6, abs=1e-6)
+
+
+def test_weights_that_jump_are_not_sampled():
+    with pytest.raises(ValueError, match=r"^activation must be without jumps .* got cosformer"):
+        make_landscape(SpikedSLR(5.0, 3), make_activation("cosformer", bias=0.0))

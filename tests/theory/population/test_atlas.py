@@ -206,3 +206,35 @@ def test_an_optimum_at_infinity_is_a_limit():
     assert result.status == "limit"
     assert result.m_k == math.inf
     assert result.error < 1e-9
+
+
+LEFT_POWERS = ["normalised: exp(x) + x**2", "normalised: exp(x) + 1"]
+
+
+@pytest.mark.parametrize("task", [MaxSLR(3.0, "1,2,6"), MaxSLR(math.inf, 5), SpikedSLR(1.0, 3)])
+@pytest.mark.parametrize("text", LEFT_POWERS)
+def test_long_keys_of_an_exponential_beside_a_power(text, task):
+    """The largest positive score gets all weight; without one, the power shares it."""
+    limit = infinite_keys(task, make_activation(text), 1.0)
+    rng = np.random.default_rng(5)
+    firsts, squares = [], []
+    for length, share in task.length.pairs():
+        scores, location = task.sample_scores(rng, round(60_000 * share), length)
+        sigma = make_activation(text).weights(1e7 * scores)
+        firsts.append(sigma[np.arange(len(sigma)), location])
+        squares.append((sigma**2).sum(axis=1))
+    for sample, value in ((firsts, limit.target), (squares, limit.energy)):
+        values = np.concatenate(sample)
+        assert abs(values.mean() - value) < 3.0 * values.std() / math.sqrt(values.size)
+
+
+def test_infinitely_long_keys_are_found_beyond_a_local_minimum():
+    task = MaxSLR(3.0, "uniform(1,10)")
+    for text in ("normalised: exp(x) + x**2", "normalised: exp(x) + abs(x)**3"):
+        result = minimal_risk(task, text)
+        assert (result.status, result.m_k) == ("limit", math.inf)
+        assert result.error < 1e-9
+        risks = [attention_moments(task, make_activation(text), m).best_risk for m in (1.0, 30.0)]
+        assert result.risk < min(risks)
+    # the best keys are inside where the limit is worse
+    assert minimal_risk(SpikedSLR(9.0, 10), LEFT_POWERS[0]).status == "converged"

@@ -8,7 +8,8 @@ minimum has a negative ridge, that ridge is 0 and the other one is searched alon
 Two searches, from different starts and on independent samples, give two optima. They and the point
 between them are compared on a third sample; their differences estimate what the search may have
 missed. Where the prox jumps too much for the theory to hold (weak ridges, few samples), the ridge
-of the keys is raised until it holds.
+of the keys is raised until it holds; a search that runs deep into that region ends there, and needs
+no second one.
 """
 
 from __future__ import annotations
@@ -25,32 +26,37 @@ from slrlab._types import FloatArray, Report
 from slrlab.model.activations import Activation
 from slrlab.model.tasks import Task
 from slrlab.numerics.minimise import newton_minimum
-from slrlab.theory.erm.equations import Channel
 from slrlab.theory.erm.measure import Solution, no_solution
 from slrlab.theory.erm.overlaps import ORDER, ErmOverlaps
 from slrlab.theory.erm.problem import Problem, Response
+from slrlab.theory.erm.raised import gap_of, raised, response_near
 from slrlab.theory.erm.result import ErmTheory
-from slrlab.theory.erm.solve import COARSE, Solver, checked
-from slrlab.theory.erm.stability import MOST_GAP, trace_gap
+from slrlab.theory.erm.solve import Solver, checked
+from slrlab.theory.erm.stability import MOST_GAP
 
-_SEARCH_SIZE, _FINAL_SIZE = 10, 11
-_MOST_STEPS = 8  # a solution that takes more needs a new response
+_SEARCH_SIZE, _FINAL_SIZE = 10, 11  # log2 of the size of a block
+_ROUGH = 1e-2  # tolerance from which samples of half that size are enough
 _SMALLEST_LOG_V = -12.0  # a ridge of about 1e5: the vector is zero
 _LEAST_GAIN = 0.05  # of the tolerance: the search stops where the model predicts less
 _OTHER_SAMPLE = 1 << 32  # added to the seed of the second search
 _STRENGTHS = ((0.5, 2.0, 8.0, 0.1), (0.1, 2.0, 0.5, 8.0))  # first ridges of the two searches
 _RIDGES = ("ridge_k", "ridge_v")
-_MARGIN, _RAISE, _MOST_RAISES = 0.9, 1.25, 30
+_DEEP = 2.0  # trace gap, over the largest one, at which a search that leads there ends
 
 
 @dataclass(frozen=True)
 class _Optimum:
-    """Ridges of least risk, and the overlaps there; ``edge``: the risk still falls as one grows."""
+    """Ridges of least risk, and the overlaps there.
+
+    ``edge``: the risk still falls as one grows. ``deep``: the theory does not hold there, and the
+    search ended before its minimum.
+    """
 
     ridge_k: float
     ridge_v: float
     overlaps: ErmOverlaps
     edge: bool = False
+    deep: bool = False
 
     def between(self, other: _Optimum) -> _Optimum:
         """Return the ridges halfway to another optimum, on a logarithmic scale."""
@@ -67,7 +73,10 @@ class _Search:
     problem: Problem
     last: Solution
     least_gain: float
+    size: int
     response: Response | None = None
+    gap: float = math.inf
+    deep: bool = False
     solved: dict[tuple[float, ...], Solution] = field(default_factory=dict)
 
     def _fixed(self, log_v: FloatArray) -> Problem:
@@ -84,7 +93,7 @@ class _Search:
         if np.min(log_v, initial=0.0) < _SMALLEST_LOG_V:
             return math.inf
         problem, start = self._fixed(log_v), self.last.overlaps
-        solution = self.solver.solve(problem, start, _SEARCH_SIZE, response=self.response)
+        solution = self.solver.solve(problem, start, self.size, response=self.response)
         self.solved[tuple(log_v)] = solution
         return solution.risk
 
@@ -92,8 +101,13 @@ class _Search:
         """Return the risk around a point that was solved, by linear response and cheap searches.
 
         Solutions start where the response predicts them, each prox from its minimum at the centre.
+        Where the theory holds less and less, there are none: the search ends.
         """
         self.last = last = self.solved[tuple(centre)]
+        before, self.gap = self.gap, gap_of(last)
+        self.deep = self.problem.V_k is None and self.gap >= max(before, _DEEP * MOST_GAP)
+        if self.deep:
+            return lambda log_v: math.inf
         response = last.problem.response(last.channel, last.fixed_point.point, remembered=True)
         self.response = response
 
@@ -108,7 +122,7 @@ class _Search:
         """Search from the last solution; afterwards the last solution is the one of least risk."""
         start, problem = self.last.overlaps, self.problem
         pairs = ((start.V_k, problem.ridge_k), (start.V_v, problem.ridge_v))
-        self.response, self.solved = None, {}
+        self.response, self.solved, self.gap = None, {}, math.inf
         minimum = newton_minimum(
             self.at,
             np.array([math.log(V) for V, ridge in pairs if ridge is None]),
@@ -131,7 +145,7 @@ class _Search:
     def best(self) -> _Optimum:
         """Return the best non-negative ridges."""
         self.minimise()
-        while min(self.ridges) < 0.0:
+        while min(self.ridges) < 0.0 and not self.deep:
             # the most negative ridge becomes 0, the other one is searched again
             ridge_k, ridge_v = self.ridges
             free = self.problem
@@ -145,7 +159,8 @@ class _Search:
             self.minimise()
         overlaps = self.last.overlaps
         edge = min(overlaps.V_k, overlaps.V_v) < math.exp(_SMALLEST_LOG_V + 0.5)
-        return _Optimum(*self.ridges, overlaps, edge)
+        ridge_k, ridge_v = (max(ridge, 0.0) for ridge in self.ridges)
+        return _Optimum(ridge_k, ridge_v, overlaps, edge, self.deep)
 
 
 def optimal_ridge(
@@ -189,23 +204,31 @@ def optimal_ridge(
     free = Problem.of(task, chosen, float(alpha))
     optima: list[_Optimum] = []
     least_gain = _LEAST_GAIN * tolerance
+    size, final = (n - (tolerance >= _ROUGH) for n in (_SEARCH_SIZE, _FINAL_SIZE))
     for turn, own in enumerate((solver, Solver(task, chosen, seed + _OTHER_SAMPLE))):
         solver.report(turn, 4, f"best ridge: search {turn + 1} of 2")
-        first = _first_solution(own, free, start, optima, _STRENGTHS[turn])
+        first = _first_solution(own, free, start, optima, _STRENGTHS[turn], size)
         if first is not None:
-            optima.append(_Search(own, free, first, least_gain).best())
+            optima.append(_Search(own, free, first, least_gain, size).best())
+        if optima and optima[0].deep:
+            break
     if not optima:
         return no_solution(free)
     solver.report(2, 4, "best ridge: comparison")
-    best, missed, apart = _best_of(solver, free, optima)
-    trusted, uncertain = _trusted(solver, best, least_gain)
+    best, missed, apart = _best_of(solver, free, optima, final)
+    trusted, below = _trusted(solver, best, least_gain, size, final)
+    uncertain = 0.0
+    if below is not None:  # the edge is known to one raise
+        uncertain = abs(trusted.problem.risk(trusted.overlaps) - below.problem.risk(below.overlaps))
+        apart = _apart(trusted, below)
     solver.report(3, 4, "best ridge: accuracy")
     starts = {"continued": trusted.overlaps, **solver.starts()}
     result = solver.best(trusted.problem, tolerance, starts)
     error = math.hypot(result.test_risk_error, missed, uncertain)
     errors = {name: math.hypot(result.errors.get(name, 0.0), apart[name]) for name in apart}
     result = replace(result, test_risk_error=error, errors=errors)
-    if result.status is Status.SAMPLED and (uncertain or any(optimum.edge for optimum in optima)):
+    at_edge = below is not None or any(optimum.edge for optimum in optima)
+    if result.status is Status.SAMPLED and at_edge:
         result = replace(result, status=Status.BOUNDARY)
     return result.require() if strict else result
 
@@ -216,6 +239,7 @@ def _first_solution(
     start: ErmTheory | None,
     optima: list[_Optimum],
     strengths: tuple[float, ...],
+    size: int,
 ) -> Solution | None:
     """Return a solution at which a search can start: near ``start``, or at moderate ridges."""
     overlaps = solver.starts(start)["informed" if start is None else "continued"]
@@ -230,40 +254,44 @@ def _first_solution(
         given = replace(problem, ridge_k=ridge_k, ridge_v=ridge_v)
         if problem.ridge_k is not None:  # keys of any length are as good
             given = replace(given, ridge_k=problem.ridge_k)
-        solution = solver.solve(given, overlaps, _SEARCH_SIZE, global_prox=False)
+        solution = solver.solve(given, overlaps, size, global_prox=False)
         if solution.settled:
             return solution
     return None
 
 
 def _best_of(
-    solver: Solver, problem: Problem, optima: list[_Optimum]
+    solver: Solver, problem: Problem, optima: list[_Optimum], size: int
 ) -> tuple[Solution, float, dict[str, float]]:
     """Return the best of the optima and the point between them, on one larger sample.
 
     Also return what it may still miss. Each search misses the true optimum by ``δ``, at the cost
     ``½δHδ``. Halfway between two independent optima half of that is left, and the risk there is
     below their mean by as much: this difference estimates what is missed. The risk is flat around
-    the optimum, so ``δ`` itself is larger: the third value is its estimate for each quantity, the
-    difference of the optima over ``√2``.
+    the optimum, so ``δ`` itself is larger: the third value is its estimate for each quantity.
     """
     solutions: list[Solution] = []
     response = None
-    for optimum in (*optima, optima[0].between(optima[-1])):
+    between = [optima[0].between(optima[1])] if len(optima) > 1 else []
+    for optimum in (*optima, *between):
         given = replace(problem, ridge_k=optimum.ridge_k, ridge_v=optimum.ridge_v)
-        response = response or _response(solver, given, optimum.overlaps)
-        solutions.append(solver.solve(given, optimum.overlaps, _FINAL_SIZE, response=response))
+        response = response or response_near(solver, given, optimum.overlaps)
+        solutions.append(solver.solve(given, optimum.overlaps, size, response=response))
     risks = [solution.risk for solution in solutions]
     least = int(np.argmin(risks))
-    finite = [risk for risk in risks[:-1] if math.isfinite(risk)]
+    finite = [risk for risk in risks[: len(optima)] if math.isfinite(risk)]
     missed = float(np.mean(finite)) - risks[least] if finite else math.inf
-    first, second = (_quantities(solution) for solution in (solutions[0], solutions[-2]))
+    return solutions[least], missed, _apart(solutions[0], solutions[len(optima) - 1])
+
+
+def _apart(one: Solution, other: Solution) -> dict[str, float]:
+    """Return an error for each quantity, given two solutions with that error: they differ by √2."""
+    first, second = _quantities(one), _quantities(other)
     apart = {name: abs(first[name] - second[name]) / math.sqrt(2.0) for name in first}
     shares = [apart[name] / max(first[name], second[name]) for name in _RIDGES if first[name] > 0.0]
     # one difference can be small by chance: the ridges share the mean square of both
-    share = math.sqrt(sum(one**2 for one in shares) / len(shares)) if shares else 0.0
-    apart |= {name: max(apart[name], share * first[name]) for name in _RIDGES}
-    return solutions[least], missed, apart
+    share = math.sqrt(sum(part**2 for part in shares) / len(shares)) if shares else 0.0
+    return apart | {name: max(apart[name], share * first[name]) for name in _RIDGES}
 
 
 def _quantities(solution: Solution) -> dict[str, float]:
@@ -274,51 +302,25 @@ def _quantities(solution: Solution) -> dict[str, float]:
     return own | {name: getattr(overlaps, name) for name in ORDER}
 
 
-def _response(solver: Solver, problem: Problem, overlaps: ErmOverlaps) -> Response:
-    """Return the linear response near a solution, from a small sample."""
-    channel = Channel.of(solver.fields(COARSE), problem.activation, problem.task.noise)
-    return problem.response(channel, overlaps.to_vector())
-
-
-def _trusted(solver: Solver, best: Solution, least_gain: float) -> tuple[Solution, float]:
-    """Return the best solution at which the theory holds, and the uncertainty of its risk.
+def _trusted(
+    solver: Solver, best: Solution, least_gain: float, size: int, final: int
+) -> tuple[Solution, Solution | None]:
+    """Return the best solution at which the theory holds, and one below that at which it does not.
 
     If the ridge of the keys had to be raised, the ridge of the values is searched again; else the
-    uncertainty is 0.
+    second one is None.
     """
     if best.problem.V_k is not None:  # a ridge of the keys has no effect
-        return best, 0.0
-    trusted, uncertain = _raised(solver, best)
-    if not uncertain:
-        return best, 0.0
+        return best, None
+    trusted, below = raised(solver, best, final)
+    if below is None or not trusted.settled:
+        return trusted, below
     free = replace(trusted.problem, ridge_v=None)
-    optimum = _Search(solver, free, trusted, least_gain).best()
+    optimum = _Search(solver, free, trusted, least_gain, size).best()
     problem = replace(trusted.problem, ridge_v=optimum.ridge_v)
-    response = _response(solver, problem, optimum.overlaps)
-    moved = solver.solve(problem, optimum.overlaps, _FINAL_SIZE, response=response)
-    if problem.risk(moved.overlaps) >= problem.risk(trusted.overlaps):
-        return trusted, uncertain
-    trusted, more = _raised(solver, moved)
-    return trusted, max(uncertain, more)
-
-
-def _raised(solver: Solver, now: Solution) -> tuple[Solution, float]:
-    """Raise the ridge of the keys until the trace gap is small enough.
-
-    Also return how much the last raise changed the risk: the edge is known to one raise.
-    """
-    uncertain, response = 0.0, None
-    for _ in range(_MOST_RAISES):
-        gap = trace_gap(now.means, now.problem.alpha, now.overlaps)
-        if gap <= _MARGIN * MOST_GAP:
-            break
-        factor = float(np.clip(gap / MOST_GAP, _RAISE, 2.0))  # shorter steps near the edge
-        ridge_k = max(now.problem.ridge_k or 0.0, 1e-4) * factor
-        problem = replace(now.problem, ridge_k=ridge_k)
-        response = response or _response(solver, problem, now.overlaps)
-        raised = solver.solve(problem, now.overlaps, _FINAL_SIZE, response=response)
-        if raised.steps > _MOST_STEPS:
-            response = None
-        uncertain = abs(problem.risk(raised.overlaps) - problem.risk(now.overlaps))
-        now = raised
-    return now, uncertain
+    response = response_near(solver, problem, optimum.overlaps)
+    moved = solver.solve(problem, optimum.overlaps, final, response=response)
+    if moved.risk >= trusted.risk:
+        return trusted, below
+    again, more = raised(solver, moved, final)
+    return (again, more) if more is not None else (moved, below)

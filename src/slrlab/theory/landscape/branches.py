@@ -20,6 +20,7 @@ from slrlab._result import Status
 from slrlab._types import FloatArray
 from slrlab.model.activations import Activation
 from slrlab.model.tasks import Task
+from slrlab.model.traits import degree
 from slrlab.theory.landscape.continuation import End, Plane, trace
 from slrlab.theory.landscape.minima import Kind, Minimum, kind_of, minimum_at
 from slrlab.theory.landscape.reduced import FAR, LONG, Candidate, ReducedRisk
@@ -85,6 +86,8 @@ def minimum_from(
             best = minimal_risk(task, chosen)
             best_bias = best.bias if chosen.bias is None else chosen.bias
             candidate = _near(risk, best.m_k * np.eye(SIZE)[0], best_bias)
+        elif degree(chosen) is not None:
+            candidate = _without_scale(risk, bias)
         else:
             candidate = _mismatched(risk, bias, task.length.mean)
     else:
@@ -216,6 +219,26 @@ def _mismatched(risk: ReducedRisk, bias: float, length: float) -> Candidate | No
         if kind_of(candidate.order) is Kind.MISMATCHED:
             return candidate
     return risk.at_infinity(LONG * along, bias)
+
+
+def _without_scale(risk: ReducedRisk, bias: float) -> Candidate | None:
+    """Return the mismatched minimum of keys whose length does not count: they are 1 along ``v*``.
+
+    A minimum is then a ray, of which no point is isolated.
+    """
+    from scipy.optimize import minimize
+
+    unit = np.eye(SIZE)[1]
+    start, over = risk.over(np.append(unit, bias), 0)
+    flat = 1e-7 if risk.landscape.smooth else 1e-3
+    end = minimize(over, start, jac=True, method="BFGS", options={"gtol": flat}).x
+    unit[0] = end[0]
+    candidate = risk.candidate(unit, float(end[1]) if risk.learn_bias else bias)
+    if candidate.status is not Status.CONVERGED or kind_of(candidate.order) is not Kind.MISMATCHED:
+        return None
+    point, over = risk.over(np.append(unit, candidate.bias), 0, 1, 2)
+    curvatures = np.linalg.eigvalsh(risk.second_derivatives(over, point))
+    return candidate if curvatures.min() > -1e-6 * max(1.0, float(curvatures.max())) else None
 
 
 def _follow(risk: ReducedRisk, last: Minimum) -> Candidate | None:

@@ -14,6 +14,7 @@ module must not know about activations or risks.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -21,6 +22,7 @@ import numpy as np
 from numpy.polynomial import hermite_e
 
 from slrlab._types import FloatArray
+from slrlab.numerics.graded import edges_around, panels
 from slrlab.theory.moments.nodes import EDGE, NODE_STEP, gauss_weights
 
 ORDER = 4  # largest a + n that a risk and its gradient need
@@ -32,6 +34,8 @@ _DEGREES = np.array([[max(column - n, 0) for column in range(ORDER + 1)] for _, 
 _LEAST_STD = 1e-5
 # with a larger step the average of He_4, divided by a power of a small std, is not zero
 _STEP = 0.65
+# panels of nodes: at a bend, in standard deviations, and the widest, in units of the score
+_FINEST_PANEL, _WIDEST_PANEL = 1e-8, 2.0
 
 
 @dataclass(frozen=True)
@@ -56,9 +60,18 @@ def hermite(u: FloatArray, count: int) -> FloatArray:
 
 
 def gaussian_laws(
-    shift: float, m: float, std: float, edge: float, resolution: float, relevant_std: float = 1.0
+    shift: float,
+    m: float,
+    std: float,
+    edge: float,
+    resolution: float,
+    relevant_std: float = 1.0,
+    bends: Sequence[float] = (),
 ) -> TokenLaws:
     """Return the laws where ``χ*`` is ``N(shift, γ²)`` for the relevant token, ``N(0, 1)`` else.
+
+    Nodes shrink towards ``bends``, scores at which a map has a kink or a zero; they are for
+    ``γ = 1`` only.
 
     ``γ`` is the standard deviation of the relevant token in every direction, that of ``u``
     included. Then the score is Gaussian too, and given the score the average of
@@ -67,10 +80,9 @@ def gaussian_laws(
     """
     tau = max(math.hypot(m, std), _LEAST_STD)
     if relevant_std == 1.0:  # one grid for both laws
-        step = tau * _step(tau, resolution)
         low, high = min(0.0, m * shift) - edge * tau, max(0.0, m * shift) + edge * tau
-        scores = np.arange(low, high + step, step)
-        laws = [_gaussian_law(scores, step, mean, 1.0, m, tau) for mean in (shift, 0.0)]
+        scores, steps = _score_nodes(low, high, tau, bends, resolution)
+        laws = [_gaussian_law(scores, steps, mean, 1.0, m, tau) for mean in (shift, 0.0)]
         # at a very large signal there is an empty interval between the two laws
         kept = (laws[0][0] > 0.0) | (laws[1][0] > 0.0)
         return TokenLaws(scores[kept], laws[0][:, kept], laws[1][:, kept])
@@ -85,8 +97,20 @@ def gaussian_laws(
     return TokenLaws(np.concatenate(grids), relevant, others)
 
 
+def _score_nodes(
+    low: float, high: float, tau: float, bends: Sequence[float], resolution: float
+) -> tuple[FloatArray, FloatArray | float]:
+    """Return nodes of a Gaussian score of standard deviation ``tau``, and their steps."""
+    inside = np.array([bend for bend in bends if low < bend < high])
+    if not inside.size:
+        step = tau * _step(tau, resolution)
+        return np.arange(low, high + step, step), step
+    widest = min(tau, _WIDEST_PANEL)
+    return panels(edges_around(low, high, inside, _FINEST_PANEL * tau, widest), resolution)
+
+
 def _gaussian_law(
-    scores: FloatArray, step: float, mean: float, scale: float, m: float, tau: float
+    scores: FloatArray, step: FloatArray | float, mean: float, scale: float, m: float, tau: float
 ) -> FloatArray:
     """Return the rows of weights of one token whose ``χ*`` is ``N(mean, scale²)``."""
     g = (scores - m * mean) / (scale * tau)

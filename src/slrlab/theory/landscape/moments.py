@@ -175,12 +175,15 @@ def _second(factors: _Factors) -> dict[str, FloatArray]:
     )
 
 
-def _laws(task: Task, m: float, std: float, resolution: float) -> TokenLaws:
+def _laws(
+    task: Task, activation: Elementwise | Normalised, m: float, std: float, resolution: float
+) -> TokenLaws:
     if isinstance(task, MarionSLR):
         return gaussian_laws(task.shift, m, std, edge(task), resolution, task.relevant_std)
     shift = task.gaussian_shift if isinstance(task, TiltedTask) else 0.0
     if shift is not None:
-        return gaussian_laws(shift, m, std, edge(task), resolution)
+        bends = [bend - float(activation.bias or 0.0) for bend in activation.bends]
+        return gaussian_laws(shift, m, std, edge(task), resolution, bends=bends)
     assert isinstance(task, TiltedTask)
     return product_laws(*tilted_nodes(task, abs(m), resolution), m, std, resolution)
 
@@ -200,10 +203,9 @@ def _window(
     Rounding changes a score by at most its fraction ``1/_DIGITS``, and ``log φ`` by its slope times
     that.
     """
-    laws = _laws(task, m, std, resolution)
+    laws = _laws(task, activation, m, std, resolution)
     log_phi = activation.log_phi(laws.scores)
-    sums = laws.relevant[0], laws.others[0], task.length.generating
-    ends = independent_window(log_phi, *sums, activation.sink)
+    ends = _exact_window(task, activation, laws, log_phi)
     order = np.argsort(laws.scores)
     rises = np.diff(log_phi[order]) / np.maximum(np.diff(laws.scores[order]), 1e-12)
     steepest = float(np.abs(rises).max(initial=0.0, where=np.isfinite(rises)))
@@ -211,19 +213,30 @@ def _window(
     return np.asarray(ends + np.array([-margin, margin]))
 
 
+def _exact_window(
+    task: Task, activation: Normalised, laws: TokenLaws, log_phi: FloatArray
+) -> FloatArray:
+    """Return ends of ``log t`` that contain the integrands of these laws."""
+    sums = laws.relevant[0], laws.others[0], task.length.generating
+    return independent_window(log_phi, *sums, activation.sink)
+
+
 def _independent(
     task: Task, activation: Elementwise | Normalised, keys: tuple[float, float], resolution: float
 ) -> _Factors:
     """Return the factors of independent tokens; in a selection task all have the same law."""
     m, std = keys[0], math.sqrt(keys[1])
-    laws = _laws(task, m, std, resolution)
+    laws = _laws(task, activation, m, std, resolution)
     if isinstance(activation, Elementwise):
         return _elementwise(task.length, activation, laws, task.relevant_std**2)
     width = math.hypot(m, std) * min(1.0, task.relevant_std)
     log_phi = activation.log_phi(laws.scores)
     generating = task.length.generating
-    bias = round(float(activation.bias or 0.0) / _BIAS_STEP) * _BIAS_STEP
-    ends = _window(task, activation.with_bias(bias), _rounded(m), _rounded(std), resolution)
+    if activation.bends:  # log φ may be arbitrarily steep: no window serves neighbours
+        ends = _exact_window(task, activation, laws, log_phi)
+    else:
+        bias = round(float(activation.bias or 0.0) / _BIAS_STEP) * _BIAS_STEP
+        ends = _window(task, activation.with_bias(bias), _rounded(m), _rounded(std), resolution)
     u, weights = laplace_grid(activation, task, width, resolution).nodes(ends)
     sums = factor_sums(u, log_phi, np.concatenate([laws.relevant, laws.others]).T)
     zero, one, two, missing = np.moveaxis(sums, 2, 1)

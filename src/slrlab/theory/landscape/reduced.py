@@ -25,6 +25,7 @@ LONG = 30.0  # |k| at which the limit of long keys is tested
 # step of the Hessian, and gradient below which a point is flat: smooth, and with jumps of a sample
 _DIFFERENCE = {True: 1e-4, False: 3e-2}
 _FLAT = {True: 1e-6, False: 3e-3}
+_ROUNDING = 1e-12  # of a slope
 
 RiskOf = Callable[[FloatArray], tuple[float, FloatArray]]  # risk and gradient at a point
 
@@ -147,7 +148,7 @@ class ReducedRisk:
         keys = np.array([end[0], long, 0.0, 0.0])
         bias = float(end[1]) if self.learn_bias else bias
         v, slope = self.landscape.at_best_values(keys, bias)
-        falling = long * slope.k[1] < 0.0
+        falling = long * slope.k[1] < -_ROUNDING
         if abs(keys[0]) > LONG or not falling:
             return None
         limit = slope.risk + long * float(slope.k[1]) / 2.0

@@ -24,6 +24,7 @@ from slrlab.model.activations import Activation, Elementwise, Normalised
 from slrlab.model.order_parameters import FullOrderParameters
 from slrlab.model.setting import Setting
 from slrlab.model.tasks import SelectionTask, Task
+from slrlab.model.traits import jumps
 from slrlab.theory.landscape.moments import LandscapeMoments, landscape_moments
 from slrlab.theory.population.minimal import checked
 
@@ -226,9 +227,9 @@ def _refined(
     point: tuple[FloatArray, FloatArray, float],
     tolerance: float,
 ) -> tuple[Slope, FloatArray, Status]:
-    """Refine until two successive grids agree; their difference is the error of the coarser.
+    """Return risk and gradient, the error of each number, and a status.
 
-    Returns risk and gradient, the error of each number, and a status.
+    Grids are refined until two agree; their difference is the error of the coarser.
     """
     last = make_landscape(task, activation, resolution=_LEVELS[0])(*point)
     for level in _LEVELS[1:]:
@@ -264,18 +265,18 @@ def make_landscape(
     Raises
     ------
     ValueError
-        If the signal is too large for double precision or, for a selection, for the memory.
+        If the signal is too large, or weights that are sampled jump.
     """
-    selects = isinstance(task, SelectionTask)
-    most = _MOST_SELECTION if selects else _MOST_TILT
+    most = _MOST_SELECTION if (selects := isinstance(task, SelectionTask)) else _MOST_TILT
     if task.signal > most and (math.isfinite(task.signal) or not selects):
-        raise ValueError(
-            f"signal must be at most {most:g} for the landscape of task {task.name}, "
-            f"got {task.signal:g}"
-        )
+        accepted = f"at most {most:g} for the landscape of task {task.name}"
+        _checks.fail("signal", accepted, f"{task.signal:g}")
     if is_sampled(activation):
         from slrlab.theory.landscape.sampled import SampledLandscape
 
+        if jumps(activation):
+            accepted = "without jumps (where the last positive score vanishes) to be sampled"
+            _checks.fail("activation", accepted, activation.name)
         return SampledLandscape.draw(task, activation, samples=samples, seed=seed)
     return QuadratureLandscape(task, activation, resolution)
 

@@ -2,7 +2,9 @@
 
 If ``φ(x) ~ x^p`` on the right and ``φ(x) ~ e^x`` on the left, scores multiplied by ever larger
 factors leave ``max(x, 0)^p`` over its sum; if no score is positive, the largest one gets all
-weight. A bounded map of one score becomes a step at 0. Where the largest score gets a fixed weight
+weight. If ``φ`` grows as an exponential on the right and as a power on the left, it is the other
+way round: the largest positive score gets all weight, and only negative scores share it. A bounded
+map of one score becomes a step at 0. Where the largest score gets a fixed weight
 and all others none, the weights tend to those of the argmax: on a task whose location is the
 argmax, this is the best that keys can do.
 """
@@ -25,6 +27,7 @@ from slrlab.theory.moments.types import AttentionMoments
 _FAR = 1e100
 
 
+@np.errstate(invalid="ignore")  # slopes between infinite values
 def infinite_keys(task: Task, activation: Activation, resolution: float) -> AttentionMoments | None:
     """Return the moments of the limit ``m_k → ∞``; None where it is not known."""
     if isinstance(task, SelectionTask) and task.hard:
@@ -34,17 +37,20 @@ def infinite_keys(task: Task, activation: Activation, resolution: float) -> Atte
     step = _step(activation)
     if step is not None:
         return bent_moments(task, step, 1.0, 0.0, resolution)
-    power = _growth(activation)
-    if power is None or (math.isinf(task.signal) and isinstance(task, TiltedTask)):
+    growths = _growths(activation)
+    if growths is None or (math.isinf(task.signal) and isinstance(task, TiltedTask)):
         return None
-    limit = Normalised("", phi=relu_power(power))
-    moments = bent_moments(task, limit, 1.0, 0.0, resolution)
+    left, right = growths
+    shared = relu_power(round(right)) if math.isfinite(right) else _left_power(left)
+    moments = bent_moments(task, Normalised("", phi=shared), 1.0, 0.0, resolution)
     if moments is None:
         return None
-    # where no score is positive, the largest gets all weight
-    alone = relevant_is_largest(task, 0.0, resolution) / math.sqrt(relevant_count(task))
-    target = moments.target + alone
-    energy = moments.energy + all_below(task, 0.0)
+    # where no score is positive, or where one is, the largest gets all weight
+    alone, mass = relevant_is_largest(task, 0.0, resolution), all_below(task, 0.0)
+    if math.isinf(right):
+        alone, mass = relevant_is_largest(task, resolution=resolution) - alone, 1.0 - mass
+    target = moments.target + alone / math.sqrt(relevant_count(task))
+    energy = moments.energy + mass
     return AttentionMoments(target, 1.0 - target, max(0.0, energy - target**2))
 
 
@@ -89,12 +95,39 @@ def _step(activation: Activation) -> Elementwise | None:
     return Elementwise("", phi=phi)
 
 
-def _growth(activation: Activation) -> int | None:
-    """Return the ``p`` of ``φ(x) ~ x^p``; None if the map is not of this kind."""
-    if not isinstance(activation, Normalised) or activation.exponential != "left":
+def _left_power(power: float) -> ScalarMap:
+    """Return ``|x|^power`` on the left; on the right infinity, where no other score counts."""
+
+    def log(x: FloatArray) -> FloatArray:
+        return np.where(x < 0.0, power * np.log(np.maximum(-x, 1e-300)), np.inf)
+
+    def value(x: FloatArray) -> FloatArray:
+        return np.asarray(np.exp(log(x)))
+
+    return ScalarMap(value, np.zeros_like, np.zeros_like, log, bends=(0.0,))
+
+
+def _growths(activation: Activation) -> tuple[float, float] | None:
+    """Return the powers of ``|x|`` as which ``φ`` grows on the left and on the right.
+
+    An exponential ``e^x`` has −∞ on the left and ∞ on the right. None unless exactly one side is a
+    power, on the right a whole one above 0.
+    """
+    if not isinstance(activation, Normalised) or activation.sink > 0.0 or activation.bias is None:
         return None
-    log_phi = float(activation.phi.log_value(np.array([_FAR]))[0])
-    power = log_phi / math.log(_FAR)
-    whole = round(power) if math.isfinite(power) else 0
-    fits = whole >= 1 and abs(power - whole) < 1e-6 and activation.sink == 0.0
-    return whole if fits and activation.bias is not None else None
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        logs = activation.phi.log_value(np.array([-_FAR, _FAR, -(_FAR**0.5), _FAR**0.5]))
+        powers = logs / (math.log(_FAR) * np.array([1.0, 1.0, 0.5, 0.5]))
+    if activation.exponential == "left":
+        powers[[0, 2]] = -math.inf
+    left, right = (_power(*powers[[side, side + 2]].tolist()) for side in (0, 1))
+    if left == -math.inf and 1.0 <= right < math.inf and right == round(right):
+        return left, right
+    return (left, right) if 0.0 <= left < math.inf and right == math.inf else None
+
+
+def _power(far: float, near: float) -> float:
+    """Return the power read at two distances; infinite if it is none but exponential, else nan."""
+    if abs(far) > 1e3:
+        return math.copysign(math.inf, far)
+    return round(far, 6) + 0.0 if abs(far - near) < 1e-6 else math.nan

@@ -82,9 +82,17 @@ def minimal_risk(
         return limit
     if task.length.longest == 1:
         return single_token(task, chosen, bayes)
-    search = best_keys(task, chosen)
-    limit = longest_keys(task, search.activation, bayes) if search.m_k >= _LONG else None
-    if limit is not None and limit.risk <= risk_from(task, search.edge_risk):
+    limit, unexplained = None, math.nan
+    if chosen.bias is not None:
+        limit = longest_keys(task, chosen, bayes)
+    if limit is not None:
+        unexplained = (limit.risk - task.noise**2) / task.relevant_std**2
+    search = best_keys(task, chosen, limit=unexplained)
+    if limit is None and search.m_k >= _LONG:
+        limit = longest_keys(task, search.activation, bayes)
+    if limit is not None and (
+        math.isinf(search.m_k) or limit.risk <= risk_from(task, search.edge_risk)
+    ):
         return limit  # the risk still falls at the edge of the search, towards its limit
     try:
         moments, error, status = refined_moments(

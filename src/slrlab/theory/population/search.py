@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import TypeAlias
 
 import numpy as np
@@ -38,6 +38,7 @@ _FLAT = 16.0  # overlap beyond which minima are so flat that small differences a
 _SMALL = 0.2  # overlap below which a risk may still fall towards 0
 _ROUNDING = 1e-12  # of the log odds: a smaller gain is none
 _BROKEN = 1e-3  # defect of the moments from which they are no guide
+_FAR_BELOW = 1.0  # log odds by which a minimum between two rungs of the ladder is not missed
 _RUNGS = 24  # of the ladder at small overlaps
 
 MomentsOf: TypeAlias = Callable[..., AttentionMoments]
@@ -62,14 +63,21 @@ class KeySearch:
 
 
 def best_keys(
-    task: Task, activation: Activation, moments_of: MomentsOf = attention_moments
+    task: Task,
+    activation: Activation,
+    moments_of: MomentsOf = attention_moments,
+    *,
+    limit: float = math.nan,
 ) -> KeySearch:
     """Return the keys of least risk for a task with a finite or hard-selection signal.
 
-    ``moments_of`` computes the moments, for a head that is not always needed.
+    ``moments_of`` computes the moments, for a head that is not always needed. ``limit`` is the
+    noiseless risk of infinitely long keys, if known: they are the best ones where it is far below
+    all that a scan sees, or below the risk at the end of the scan if that is its least.
     """
     sampled = _is_sampled(task, activation)
 
+    @cache  # the scan, the edge and the descents share points
     def objective(m_k: float, bias: float | None, level: float) -> float:
         shaped = _shaped(activation, bias)
         level = _SAMPLED if sampled else level
@@ -89,9 +97,12 @@ def best_keys(
         return KeySearch(exact, activation, Status.CONVERGED)
     starts, lossless = _scan(task, activation, objective)
     m_k, bias = starts[0]
+    largest, widest = _largest(task), _widest(task)
+    above = 0.0 if m_k >= largest else _FAR_BELOW
+    if limit <= special.expit(objective(m_k, bias, _SCAN) - above):
+        return KeySearch(math.inf, activation, Status.LIMIT)
     if lossless or (bias is None and degree(activation) is not None):
         return KeySearch(m_k, _shaped(activation, bias), Status.CONVERGED)
-    largest, widest = _largest(task), _widest(task)
 
     def at_edge(m_k: float, bias: float | None) -> bool:
         """Return whether the risk still falls at the end of the ladder."""
@@ -107,7 +118,7 @@ def best_keys(
     m_k, bias, minimum = min(descents, key=lambda triple: triple[2].value)
     # a sampled risk has kinks, and steep keys have a flat minimum: neither can be polished
     if not sampled and m_k < _FLAT:
-        projected = isinstance(_base(activation), Projection | NormMax | TopK)
+        projected = isinstance(_base(activation), Projection | NormMax)
         costly = projected and isinstance(task, SelectionTask)
         fine = (_DESCENT, 1e-5) if costly else (_POLISH, 1e-7)
         m_k, bias, minimum = descend((m_k, bias), *fine)
