@@ -29,6 +29,7 @@ from slrlab.experiments.diagnosis import (
     diagnose_scores,
 )
 from slrlab.experiments.flows import FlowComparison, compare_descent, compare_sgd
+from slrlab.experiments.haystack import Haystack, draw_haystack
 from slrlab.experiments.properties import lacks, properties
 from slrlab.experiments.requirements import Need, Requirement, require
 from slrlab.experiments.sweeps import Store, Sweep, SweepSummary, read_sweep, run_sweep
@@ -142,6 +143,7 @@ __all__ = [
     "FlowComparison",
     "FlowEnsemble",
     "FullOrderParameters",
+    "Haystack",
     "HeadDiagnosis",
     "LargeAlpha",
     "LengthLaw",
@@ -203,6 +205,7 @@ __all__ = [
     "diagnose_file",
     "diagnose_scores",
     "draw_dataset",
+    "draw_haystack",
     "erm_theory",
     "excess_parts",
     "flow_ensemble",
