@@ -12,8 +12,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
-from scipy.optimize import brentq
-
 from slrlab import _checks
 from slrlab._errors import ComputationError
 from slrlab._plot import BAYES, axes_of, log_scale, mark_of
@@ -208,8 +206,8 @@ def require(
     >>> from slrlab import require
     >>> for need in require(risk=0.1, length=100, activations=["softmax", "linear"]).needs:
     ...     print(f"{need.activation}: signal {need.signal:.1f}, risk {need.value:.4f}")
-    Bayes: signal 17.8, risk 0.1000
-    softmax: signal 17.8, risk 0.1000
+    Bayes: signal 17.1, risk 0.1000
+    softmax: signal 17.1, risk 0.1000
     linear: signal 899.0, risk 0.1000
     """
     demand = _demand(risk, hit_rate, noise)
@@ -297,6 +295,8 @@ def _least(
     accuracy: float,
 ) -> tuple[float, Estimate, Status, str]:
     """Return the least number at which a demand is met, with value, status and a note."""
+    from scipy.optimize import brentq
+
     low, middle, high, limit = edges
     best, status = at(limit)
     words = demand.quantity.replace("_", " ")

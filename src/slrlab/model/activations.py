@@ -157,7 +157,7 @@ class Normalised(OneMap):
     """``σ(χ)_ℓ = φ(χ_ℓ + bias)/(sink + Σ φ(χ + bias))`` with ``φ >= 0``; 0/0 is 0.
 
     ``exponential`` says where ``φ(x)`` behaves as ``e^x``: ``"everywhere"``, ``"left"`` (for
-    ``x → −∞``) or ``"nowhere"``. It only tells the theory how coarse its grids may be.
+    ``x → −∞``) or ``"nowhere"``. It only sets how coarse the grids of the theory may be.
     """
 
     sink: float = 0.0

@@ -1,7 +1,7 @@
-r"""Single-location regression tasks: where the relevant token sits and what the scores look like.
+r"""Single-location regression tasks: where the relevant token is and what the scores look like.
 
 A sequence of ``L`` Gaussian tokens hides one relevant location ``ε``; the label is
-``y = z*_ε + noise·ξ``. Everything below speaks of the key scores ``χ* = Xk*/√D`` alone (the value
+``y = z*_ε + noise·ξ``. Everything below is about the key scores ``χ* = Xk*/√D`` alone (the value
 scores ``z*`` are independent standard normals). Two families cover the tasks known today:
 
 `TiltedTask`

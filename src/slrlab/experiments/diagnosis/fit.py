@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.optimize import brentq
 
 from slrlab._errors import ComputationError
 from slrlab._result import Result, Status
@@ -119,6 +118,8 @@ class Fit:
 
 def effective_signal(task: MeasuredTask, least: float) -> float:
     """Return the signal of the spiked-SLR with a given Bayes risk at the same lengths."""
+    from scipy.optimize import brentq
+
     if len(task.knots) == 2:
         return task.slopes[0] ** 2
 
@@ -141,6 +142,8 @@ def signal_slope(task: MeasuredTask, signal: float) -> float:
 
 def _context(risk: Callable[[float], float]) -> float:
     """Return the largest length with a risk of at most ½; inf beyond the largest that is tried."""
+    from scipy.optimize import brentq
+
     short = risk(2)
     if not short <= 0.5:
         return math.nan if math.isnan(short) else 1.0

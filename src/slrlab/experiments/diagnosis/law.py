@@ -1,6 +1,6 @@
 """The law of measured scores: irrelevant ones become standard normals, relevant ones are fitted.
 
-The theory of tilted tasks wants irrelevant key scores ``x ~ N(0, 1)``. A monotone map ``s = h(x)``
+The theory of tilted tasks needs irrelevant key scores ``x ~ N(0, 1)``. A monotone map ``s = h(x)``
 through the quantiles of the irrelevant scores gives that for scores ``s`` of any law. The relevant
 scores then have a density ratio to ``N(0, 1)``, whose log is fitted by a natural cubic spline.
 """
@@ -11,10 +11,10 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import special
-from scipy.interpolate import PchipInterpolator
 
 from slrlab import _checks
 from slrlab._types import FloatArray
@@ -22,6 +22,9 @@ from slrlab.model.activations import OneMap, ScalarMap
 from slrlab.model.lengths import LengthLaw
 from slrlab.model.measured import MeasuredTask
 from slrlab.numerics.splines import spline_tilt
+
+if TYPE_CHECKING:
+    from scipy.interpolate import PchipInterpolator
 
 _KNOTS = 21  # of the map between scores and normals
 _FURTHEST = 3.5  # standard deviations of its outermost knots, where there are data
@@ -61,6 +64,8 @@ class ScoreLaw:
 
     @cached_property
     def _inside(self) -> PchipInterpolator:
+        from scipy.interpolate import PchipInterpolator
+
         return PchipInterpolator(self.x, self.scores)
 
     @cached_property

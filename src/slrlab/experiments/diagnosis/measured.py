@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special, stats
+from scipy import special
 
 from slrlab._types import FloatArray
 from slrlab.experiments.diagnosis.scores import HeadScores
@@ -68,7 +68,9 @@ def offsets(head: HeadScores) -> tuple[HeadScores, float]:
     grand = float(values.sum()) / total
     between = float((counts * (means - grand) ** 2).sum()) / (sequences - 1)
     within = inside / (total - sequences)
-    if not within > 0.0 or stats.f.sf(between / within, sequences - 1, total - sequences) > _SURE:
+    if not within > 0.0:
+        return head, 0.0
+    if special.fdtrc(sequences - 1, total - sequences, between / within) > _SURE:
         return head, 0.0
     size = total / sequences
     offset = max(0.0, (between - within) / size)

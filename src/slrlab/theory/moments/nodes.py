@@ -126,7 +126,7 @@ def laplace_grid(
 
 def step_centres(activation: Normalised, u: FloatArray) -> FloatArray:
     """Return the score around which ``e^{−tφ}`` varies fastest, for each ``u = log t``."""
-    # where φ is exponential its step sits at log φ = −u; elsewhere φ bends at minus the bias
+    # where φ is exponential its step is at log φ = −u; elsewhere φ bends at minus the bias
     follow = {"everywhere": -u, "left": -np.maximum(u, 0.0)}
     return follow.get(activation.exponential, np.zeros_like(u)) - float(activation.bias or 0.0)
 
