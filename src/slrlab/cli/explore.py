@@ -30,7 +30,7 @@ def explore(
 
     Example: slrlab explore --static pages
     """
-    from slrlab.explorer.server import address, serve
+    from slrlab.explorer.server import address, need_extra, serve
     from slrlab.explorer.views import VIEWS
 
     _checks.choice(view, "view", VIEWS)
@@ -41,5 +41,6 @@ def explore(
             paths = build_static(static, report=report)
         output.files(paths)
         return True
+    need_extra()
     print_lines([address(port, view)])
     return serve(port) == 0

@@ -6,13 +6,13 @@ the background, and the page shows what is known so far.
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 import pandas as pd
 
 from slrlab.explorer import charts, sidebar
-from slrlab.explorer.background import Work
+from slrlab.explorer.background import shared_work
 from slrlab.explorer.controls import Controls
 from slrlab.explorer.export import picture
 from slrlab.explorer.server import FIRST
@@ -21,12 +21,6 @@ from slrlab.explorer.views import VIEWS
 
 _POLL = 0.5  # seconds between looks at what is being computed
 _MOST_LISTED = 12  # rows of a table that does not scroll
-
-
-@lru_cache(maxsize=1)
-def _work() -> Work:
-    """Return the workers, the same for all users."""
-    return Work()
 
 
 def main() -> None:
@@ -54,23 +48,25 @@ def _page(view: View) -> None:
     st.subheader(view.title)
     st.markdown(view.about)
     sidebar.show_messages()
-    calls = view.calls(controls)
-    complete = all(call.quick for call in calls)
+    slow = [call for call in view.calls(controls) if not call.quick]
+    waiting = bool(slow) and not shared_work().progress(_user(), slow).complete
     # while calls are under way this part of the page runs again by itself
-    draw = st.fragment(_draw, run_every=None if complete else _POLL)
-    draw(view, controls)
+    draw = st.fragment(_draw, run_every=_POLL if waiting else None)
+    draw(view, controls, waiting)
     with st.expander("Formula and Python"):
         st.latex(view.formula)
         st.caption("This script computes the numbers of this page.")
         st.code(view.code(controls), language="python")
 
 
-def _draw(view: View, controls: Controls) -> None:
-    """Draw what is known, and how much is still to come."""
+def _draw(view: View, controls: Controls, waiting: bool) -> None:
+    """Draw what is known, and how much is still to come; at the end the page no longer waits."""
     import streamlit as st
 
     calls = view.calls(controls)
-    progress = _work().progress(_user(), calls)
+    progress = shared_work().progress(_user(), calls)
+    if waiting and progress.complete:
+        st.rerun()
     place = st.empty()
     for error in progress.errors:
         st.error(error)

@@ -13,6 +13,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from slrlab.experiments.executors import Executor, Outcome, Processes, default_workers
 from slrlab.experiments.rows import Row
@@ -170,6 +171,15 @@ class Work:
                 self._size += _size(result)
                 while self._size > _KEPT and len(self._results) > 1:
                     self._size -= _size(self._results.popitem(last=False)[1])
+
+
+@lru_cache(maxsize=1)
+def shared_work() -> Work:
+    """Return the workers of this process, the same for all users.
+
+    They live in this module: the file that a server runs is run anew for every change of a page.
+    """
+    return Work()
 
 
 def _size(result: list[Row] | Exception) -> int:

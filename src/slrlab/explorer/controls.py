@@ -23,6 +23,7 @@ LONGEST = 10**6
 _MOST_LENGTHS = 1000  # different lengths of a law
 _LARGEST_SIGNAL = 1e4
 _SEPARATOR = ";"  # no expression has one
+_ALWAYS = ("signal", "length")  # in every address: the views begin with different ones
 
 X = ("signal", "length")
 RIDGES = ("best", "given")
@@ -88,21 +89,27 @@ class Controls:
         return make_task(self.task, **given | changes)
 
     def to_query(self) -> dict[str, str]:
-        """Return what differs from the defaults, as text for an address."""
+        """Return signal, length and what differs from the defaults, as text for an address."""
         texts = {}
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
-            if value != field.default:
+            if value != field.default or field.name in _ALWAYS:
                 texts[field.name] = _as_text(value)
         return texts
 
     @classmethod
-    def from_query(cls, query: Mapping[str, str]) -> tuple[Controls, list[str]]:
+    def from_query(
+        cls, query: Mapping[str, str], start: Controls | None = None
+    ) -> tuple[Controls, list[str]]:
         """Return the controls of an address, and a message for each value that is not accepted.
+
+        An address without any is that of ``start``.
 
         >>> Controls.from_query({"signal": "9", "length": "0"})[0].length
         '10'
         """
+        if not query and start is not None:
+            return start, []
         values: dict[str, Any] = {}
         messages: list[str] = []
         for name in _READERS:

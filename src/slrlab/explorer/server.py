@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -45,21 +46,16 @@ def address(port: int, view: str = FIRST) -> str:
 
 
 def serve(port: int) -> int:
-    """Run the explorer until it is interrupted; return the exit code.
-
-    Raises
-    ------
-    SlrlabError
-        If the extra ``explorer`` is not installed.
-    """
-    need_extra()
+    """Run the explorer until it is interrupted; return the exit code. It needs the extra."""
     options = [f"--{name}={value}" for name, value in _OPTIONS.items()]
     command = [sys.executable, "-m", "streamlit", "run", str(_APP), f"--server.port={port}"]
     # threads that wait asleep leave the cores to the workers
     environment = {"OMP_WAIT_POLICY": "passive"} | os.environ
     with subprocess.Popen([*command, *options], env=environment) as server:
+        before = signal.signal(signal.SIGTERM, lambda *_: server.terminate())
         try:
             return server.wait()
         except KeyboardInterrupt:
-            server.terminate()
-            return 0
+            return 0  # the server has been interrupted too
+        finally:
+            signal.signal(signal.SIGTERM, before)

@@ -45,7 +45,8 @@ def show(view: View) -> Controls:
 
     state = st.session_state
     if _CONTROLS not in state:
-        state[_CONTROLS], state[_MESSAGES] = Controls.from_query(st.query_params.to_dict())
+        given = st.query_params.to_dict()
+        state[_CONTROLS], state[_MESSAGES] = Controls.from_query(given, view.start)
     with st.sidebar:
         _shared()
         if view.controls:

@@ -162,7 +162,7 @@ function listNumbers() {
 }
 
 function writeCode() {
-  const key = present().match.map((name) => String(state[name])).join("|");
+  const key = present().coded.map((name) => String(state[name])).join("|");
   document.getElementById("code").textContent = present().codes[key] ?? "";
 }
 

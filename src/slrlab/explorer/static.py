@@ -96,7 +96,8 @@ def static_page(view: View, names: Iterable[str], report: Report | None = None) 
     """Return the page of one view."""
     import vl_convert
 
-    data = page_data(view, view.static(report))
+    made = view.static(report)
+    data = page_data(view, made)
     # a closing tag inside a script would end it
     text = json.dumps(data, allow_nan=False, separators=(",", ":")).replace("</", "<\\/")
     links = "".join(
@@ -114,8 +115,8 @@ def static_page(view: View, names: Iterable[str], report: Report | None = None) 
 <p class="note" id="none" hidden>This page has no numbers for this combination.</p>
 <div class="wide"><table id="numbers"></table></div>
 <p>{buttons}</p>
-<p class="note">Here the choices are those of a table. The live explorer, <code>slrlab explore</code>,
-takes any setting, and activations of your own.</p>
+<p class="note">{html.escape(made.note)} Here the choices are those of a table. The live explorer,
+<code>slrlab explore</code>, takes any setting, and activations of your own.</p>
 <details><summary>Formula and Python</summary><p>{formula(view.formula)}</p>
 <p>This script computes the numbers of this page. <button id="copy">Copy</button></p>
 <pre id="code"></pre></details>
@@ -159,6 +160,7 @@ def _variant(view: View, made: StaticTable, name: str, one: Variant) -> dict[str
         "name": name,
         "match": one.match,
         "here": one.here,
+        "coded": (*one.match, *one.coded),
         "panels": [{"spec": _spec(panel, one), "parts": panel.parts} for panel in panels],
         "codes": _codes(view, made, one),
     }
@@ -178,7 +180,8 @@ def _spec(panel: Panel, variant: Variant) -> dict[str, Any]:
 
 def _codes(view: View, made: StaticTable, variant: Variant) -> dict[str, str]:
     """Return the script of each combination of the choices that a variant depends on."""
-    choices = [next(c for c in made.choices if c.name == name) for name in variant.match]
+    names = (*variant.match, *variant.coded)
+    choices = [next(c for c in made.choices if c.name == name) for name in names]
     codes = {}
     for values in itertools.product(*(choice.values for choice in choices)):
         controls: Controls = variant.controls

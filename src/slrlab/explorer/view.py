@@ -80,12 +80,14 @@ class Variant:
     """Charts of a static page: they draw the rows whose columns ``match`` the choices.
 
     A row without a value in such a column matches all. Rows whose columns have the values of the
-    choices in ``here`` are those that a chart marks and the page lists.
+    choices in ``here`` are those that a chart marks and the page lists. The script depends on the
+    choices of ``match`` and ``coded``.
     """
 
     controls: Controls
     match: tuple[str, ...]
     here: dict[str, str] = field(default_factory=dict)
+    coded: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,7 @@ class StaticTable:
     """What the page lists of the rows that are marked, those of ``part`` if it is given."""
     part: str = ""
     variant_label: str = ""
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -113,8 +116,9 @@ class View:
         What one sees, in three sentences.
     formula
         The equation behind it, in LaTeX that Matplotlib can draw.
-    controls
-        Names of the controls that it has beside those that all views share.
+    controls, start
+        Names of the controls that it has beside those that all views share, and what a session
+        that begins with this view shows first.
     calls
         The calls whose rows make its table, coarse ones first.
     frame
@@ -146,6 +150,7 @@ class View:
     code: Callable[[Controls], str]
     static: Callable[[Report | None], StaticTable]
     controls: tuple[str, ...] = ()
+    start: Controls = Controls()
     legend: bool = True
     shape: Callable[[DataFrame], Hashable] = field(default=lambda frame: None)
     notes: Callable[[DataFrame, Controls], list[str]] = field(default=lambda frame, controls: [])

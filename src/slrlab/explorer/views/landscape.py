@@ -32,6 +32,7 @@ _TIME = 1e4
 _STATIC_SIGNALS = (2.0, 8.0)
 _STATIC_POINTS = 33
 _STATIC_STARTS = tuple(itertools.product((-1.5, 0.2, 1.5), (0.3, 1.2, 2.4)))
+_START = Controls(signal=2.0)
 
 
 @lru_cache(maxsize=8)
@@ -249,7 +250,7 @@ def _code(controls: Controls) -> str:
 
 
 def _static(report: Report | None) -> StaticTable:
-    base = Controls(signal=_STATIC_SIGNALS[0])
+    base = _START
     labels = [f"({x:g}, {y:g})" for x, y in _STATIC_STARTS]
     rows: list[Row] = []
     settings = list(itertools.product(base.activations, _STATIC_SIGNALS))
@@ -311,6 +312,7 @@ VIEW = View(
     numbers=_numbers,
     code=_code,
     static=_static,
+    start=_START,
     controls=("activation", "m_kk", "m_kv"),
     legend=False,
     notes=_notes,

@@ -24,6 +24,7 @@ _LONGEST = 10_000  # of the curve of the risk
 _STATIC_SIGNALS, _STATIC_SEEDS = (8.0, 16.0, 25.0), (1, 2, 3)
 _STATIC_LENGTHS = (5, 10, 30, 100, 300, 1000, 3000, 10_000)
 _STATIC_TOKENS = (15, 20)
+_START = Controls(signal=16.0, length="100")
 
 
 def haystack_rows(
@@ -226,7 +227,7 @@ def _code(controls: Controls) -> str:
 
 
 def _static(report: Report | None) -> StaticTable:
-    base = Controls(signal=16.0, length="100")
+    base = _START
     combinations = list(itertools.product(_STATIC_SIGNALS, _STATIC_SEEDS, _STATIC_LENGTHS))
     frames = []
     for done, (signal, seed, length) in enumerate(combinations):
@@ -278,6 +279,7 @@ VIEW = View(
     numbers=_numbers,
     code=_code,
     static=_static,
+    start=_START,
     controls=("seed", "activation"),
     notes=_notes,
 )

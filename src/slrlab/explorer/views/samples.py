@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -13,7 +14,7 @@ from slrlab.experiments.rows import Row, bayes_optimal_row, trained_row
 from slrlab.experiments.stored import (
     ALPHAS,
     TOLERANCE,
-    TRAINED_LENGTHS,
+    TRAINED_LENGTH,
     TRAINED_SIGNALS,
     bayes_alphas,
     stored_bayes_alphas,
@@ -27,9 +28,11 @@ from slrlab.model.tasks import SelectionTask, Task
 from slrlab.theory.bayes_optimal.selected import LONGEST
 
 _COARSE = (4.0, 32.0, 1.0)  # samples per dimension that come first
+_ROUGH = (0.5, 0.5)  # ridges until the best ones are found
 _LONGEST = 100  # training on longer sequences takes minutes a point
 _COLUMNS = ("activation", "alpha", "risk", "error", "ridge_k", "ridge_v", "trusted", "status")
 _TRUSTED = ("converged", "limit", "sampled", "boundary")
+_START = Controls(length=str(TRAINED_LENGTH))
 
 
 def trained_rows(
@@ -75,6 +78,17 @@ def trained_calls(
     ]
 
 
+def rough_rows(task: Task, kind: str, alpha: float) -> list[Row]:
+    """Return a training at middling ridges: an upper bound at once, until the best are found."""
+    return [row | {"rough": True} for row in trained_rows(task, kind, alpha, _ROUGH)]
+
+
+def _rough_calls(calls: list[Call]) -> list[Call]:
+    """Return the calls that stand in for those which search for the best ridges."""
+    slow = [call.given for call in calls if not call.quick and call.given[3] is None]
+    return [Call(rough_rows, given[:3], stage=0) for given in slow if given[2] in _COARSE]
+
+
 def _calls(controls: Controls) -> list[Call]:
     task = controls.make_task()
     ridges = (controls.ridge_k, controls.ridge_v) if controls.ridge == "given" else None
@@ -88,7 +102,8 @@ def _calls(controls: Controls) -> list[Call]:
     limits = population_calls([task], controls.activations)
     if task.length.longest > _LONGEST:
         return limits
-    return [*limits, *bayes, *trained_calls(task, controls.activations, ridges)]
+    trained = trained_calls(task, controls.activations, ridges)
+    return [*limits, *_rough_calls(trained), *bayes, *trained]
 
 
 def bayes_rows_or_none(task: Task, alpha: float) -> list[Row]:
@@ -101,10 +116,26 @@ def bayes_rows_or_none(task: Task, alpha: float) -> list[Row]:
 
 def _frame(rows: list[Row], controls: Controls) -> pd.DataFrame:
     limits = [{"part": "limit"} | row for row in rows if "part" not in row]
-    parts = [row for row in rows if "part" in row]
+    found = {(row["activation"], row.get("alpha")) for row in rows if not row.get("rough")}
+    parts = [
+        {"rough": False} | row
+        for row in rows
+        if "part" in row
+        and not (row.get("rough") and (row["activation"], row.get("alpha")) in found)
+    ]
     bayes = [row for row in parts if row["part"] == "bayes"]
     frame = pd.DataFrame([*parts, *_hard_phase(bayes), *limits])
-    wanted = ("alpha", "risk", "risk_amp", "low", "high", "from_alpha", "to_alpha", "trusted")
+    wanted = (
+        "alpha",
+        "risk",
+        "risk_amp",
+        "low",
+        "high",
+        "from_alpha",
+        "to_alpha",
+        "trusted",
+        "rough",
+    )
     frame = frame.reindex(columns=[*dict.fromkeys([*frame.columns, *wanted])])
     return frame.sort_values("alpha", ignore_index=True, kind="stable")
 
@@ -162,6 +193,12 @@ def _notes(frame: pd.DataFrame, controls: Controls) -> list[str]:
     if controls.law.longest > _LONGEST:
         notes.append(f"Training is computed here for lengths up to {_LONGEST}.")
     trained = frame[frame["part"] == "trained"]
+    rough = trained.loc[trained["rough"].eq(True), "activation"].unique()
+    if len(rough):
+        notes.append(
+            f"Until the best ridges are found, some points of {', '.join(rough)} have ridges of "
+            f"{_ROUGH[0]:g}: their risk is an upper bound."
+        )
     for name, rows in trained.groupby("activation", sort=False):
         doubtful = rows.loc[~rows["trusted"].astype(bool), "alpha"]
         if len(doubtful):
@@ -223,20 +260,15 @@ def _code(controls: Controls) -> str:
 
 
 def _static(report: Report | None) -> StaticTable:
-    base = Controls()
+    base = _START
     frames = []
-    for length in map(str, TRAINED_LENGTHS):
-        for signal in TRAINED_SIGNALS:
-            at = Controls(signal=signal, length=length)
-            kept = VIEW.table(at).drop(columns=["signal", "length"])
-            frames.append(kept.assign(signal=signal, length=length))
+    for signal in TRAINED_SIGNALS:
+        at = replace(base, signal=signal)
+        frames.append(VIEW.table(at).assign(signal=signal))
     return StaticTable(
         pd.concat(frames, ignore_index=True),
-        (
-            Choice("signal", "signal ν", TRAINED_SIGNALS, base.signal),
-            Choice("length", "length L", tuple(map(str, TRAINED_LENGTHS)), base.length),
-        ),
-        {"": Variant(base, ("signal", "length"))},
+        (Choice("signal", "signal ν", TRAINED_SIGNALS, base.signal),),
+        {"": Variant(base, ("signal",))},
         _COLUMNS,
         part="trained",
     )
@@ -263,6 +295,7 @@ VIEW = View(
     numbers=_numbers,
     code=_code,
     static=_static,
+    start=_START,
     controls=("ridge", "ridge_k", "ridge_v"),
     notes=_notes,
 )
