@@ -12,14 +12,19 @@ from typing import Any
 import pandas as pd
 
 from slrlab.explorer import charts, sidebar
-from slrlab.explorer.background import shared_work
+from slrlab.explorer.background import Progress, shared_work
 from slrlab.explorer.controls import Controls
 from slrlab.explorer.export import picture
 from slrlab.explorer.server import FIRST
-from slrlab.explorer.view import Panel, View
+from slrlab.explorer.view import Call, Panel, View
 from slrlab.explorer.views import VIEWS
 
-_POLL = 0.5  # seconds between looks at what is being computed
+_STYLE = """<style>
+.stMainBlockContainer{padding-top:4rem}
+.stMain [data-testid=stHorizontalBlock]{flex-wrap:wrap}
+.stMain [data-testid=stColumn]{min-width:min(100%,18rem)}
+</style>"""
+_POLL = 1.0  # seconds between looks at what is being computed
 _MOST_LISTED = 12  # rows of a table that does not scroll
 
 
@@ -43,36 +48,41 @@ def main() -> None:
 def _page(view: View) -> None:
     import streamlit as st
 
-    st.html("<style>.stMainBlockContainer{padding-top:4rem}</style>")
+    st.html(_STYLE)
     controls = sidebar.show(view)
     st.subheader(view.title)
     st.markdown(view.about)
     sidebar.show_messages()
-    slow = [call for call in view.calls(controls) if not call.quick]
-    waiting = bool(slow) and not shared_work().progress(_user(), slow).complete
-    # while calls are under way this part of the page runs again by itself
-    draw = st.fragment(_draw, run_every=_POLL if waiting else None)
-    draw(view, controls, waiting)
+    calls = view.calls(controls)
+    progress = shared_work().progress(_user(), calls)
+    if not progress.complete:
+        # this part of the page runs again by itself, and the page when there is more to draw
+        slow = [call for call in calls if not call.quick]
+        watch = st.fragment(_watch, run_every=_POLL)
+        watch(slow, progress.done + len(slow) - len(calls))
+    _draw(view, controls, progress)
     with st.expander("Formula and Python"):
         st.latex(view.formula)
         st.caption("This script computes the numbers of this page.")
         st.code(view.code(controls), language="python")
 
 
-def _draw(view: View, controls: Controls, waiting: bool) -> None:
-    """Draw what is known, and how much is still to come; at the end the page no longer waits."""
+def _watch(calls: list[Call], drawn: int) -> None:
+    """Show how much is still to come; draw the page again when more than ``drawn`` is known."""
     import streamlit as st
 
-    calls = view.calls(controls)
-    progress = shared_work().progress(_user(), calls)
-    if waiting and progress.complete:
+    now = shared_work().progress(_user(), calls)
+    st.progress(now.done / now.total, text=f"computing: {now.done} of {now.total}")
+    if now.done > drawn:
         st.rerun()
-    place = st.empty()
+
+
+def _draw(view: View, controls: Controls, progress: Progress) -> None:
+    """Draw what is known."""
+    import streamlit as st
+
     for error in progress.errors:
         st.error(error)
-    if not progress.complete:
-        words = f"computing: {progress.done} of {progress.total}"
-        place.progress(progress.done / progress.total, text=words)
     if not progress.rows:
         return
     frame = view.frame(progress.rows, controls)
@@ -118,13 +128,13 @@ def _show_panel(
     data = frame[frame["part"].isin(panel.parts)] if panel.parts else frame
     data = data.dropna(axis="columns", how="all")
     key = f"{view.name}-{index}"
+    # layers share a table only if it has a name
+    drawn = spec | {"data": {"name": "table"}, "datasets": {"table": data}}
     if panel.selects:
-        chosen = st.vega_lite_chart(
-            data, spec, key=key, on_select="rerun", selection_mode=panel.selects
-        )
+        chosen = st.vega_lite_chart(drawn, key=key, on_select="rerun", selection_mode=panel.selects)
         sidebar.take_selection(chosen["selection"].get(panel.selects) or [])
     else:
-        st.vega_lite_chart(data, spec, key=key)
+        st.vega_lite_chart(drawn, key=key)
 
 
 def _show_numbers(view: View, frame: pd.DataFrame, controls: Controls) -> None:

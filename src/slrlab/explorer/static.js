@@ -209,8 +209,12 @@ async function download(kind) {
 for (const kind of ["png", "svg", "csv"]) {
   document.getElementById(kind).addEventListener("click", () => download(kind));
 }
-document.getElementById("copy").addEventListener("click", () =>
-  navigator.clipboard.writeText(document.getElementById("code").textContent));
+document.getElementById("copy").addEventListener("click", (event) => {
+  // a way that also works in pages from disk
+  getSelection().selectAllChildren(document.getElementById("code"));
+  const copied = document.execCommand("copy");
+  event.target.textContent = copied ? "Copied" : "Selected: copy it with the keyboard";
+});
 addEventListener("hashchange", () => { readAddress(); addChoices(); show(); });
 readAddress();
 addChoices();

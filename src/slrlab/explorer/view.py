@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import altair as alt
 
 Chart: TypeAlias = "alt.Chart | alt.LayerChart"
+_TINY = 1e-15  # rounding errors are listed as 0
 _NOT_OURS = ("config", "$schema", "data")  # what Altair adds to a chart without data
 
 
@@ -226,5 +227,5 @@ def _text(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return "" if value != value else f"{value:.5g}"
+        return "" if value != value else f"{0.0 if abs(value) < _TINY else value:.5g}"
     return "" if value is None else str(value)

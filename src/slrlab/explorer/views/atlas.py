@@ -85,7 +85,7 @@ def _names() -> Any:
     import altair as alt
 
     order = alt.EncodingSortField(field="rank", op="min", order="ascending")
-    look = alt.Axis(labelLimit=150, labelOverlap=False, labelFontSize=11)
+    look = alt.Axis(labelLimit=150, labelOverlap=False, labelFlush=False, labelFontSize=11)
     return alt.Y("activation:N", sort=order, title=None, axis=look)
 
 
@@ -99,7 +99,7 @@ def _ranking(height: int) -> Any:
     shade = alt.Color(
         "family:N",
         scale=alt.Scale(domain=names, range=[_FAMILIES[name] for name in names]),
-        legend=alt.Legend(title=None, orient="bottom", columns=3),
+        legend=alt.Legend(title=None, orient="bottom", columns=2),
     )
     tips = charts.tooltip(
         "rank", "activation:N", "family:N", "mean_loss", "worst_loss", "worst_setting:N"

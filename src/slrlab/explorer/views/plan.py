@@ -34,7 +34,7 @@ _OWN_LENGTHS = (2, 5, 10, 30, 100, 1000, 10_000)
 _LONGEST = 100  # of training
 _STATIC_TARGETS = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 _COLUMNS = ("activation", "length", "signal", "alpha", "value", "possible", "note")
-_START = Controls(length=str(TRAINED_LENGTH))
+_START = Controls(length=str(TRAINED_LENGTH), target=0.3)
 
 
 def need_rows(task: Task, kind: str, demand: str, target: float, signal: float | None) -> list[Row]:
@@ -160,7 +160,7 @@ def _lengths(controls: Controls) -> Any:
         *charts.curves(rows, x, y, controls.activations, tooltip=tips),
         charts.rule(here, x_field="tokens"),
         exact,
-        title="infinite data: least signal at each length",
+        title="least signal, infinite data",
     )
 
 
@@ -172,9 +172,7 @@ def _alphas(controls: Controls) -> Any:
     lines = charts.curves(rows, x, y, controls.activations, tooltip=tips, interpolate="linear")
     here = charts.part("here").transform_filter("datum.here && isFinite(datum.signal)")
     marked = charts.rule(here, y_field="signal")
-    return charts.layered(
-        *lines, marked, title=f"finite data, length {controls.law}: least samples at each signal"
-    )
+    return charts.layered(*lines, marked, title=f"least samples, length {controls.law}")
 
 
 def _numbers(frame: pd.DataFrame, controls: Controls) -> pd.DataFrame:

@@ -1,0 +1,127 @@
+"""A browser, a server and static pages, for the tests that need the extra."""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from urllib.parse import urlsplit
+
+import pytest
+
+ARGUMENTS = (
+    "--no-sandbox",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
+PATIENCE = float(os.environ.get("SLRLAB_PATIENCE", "120"))  # seconds; machines may be busy
+
+
+def chromium():
+    """Return the path of a Chromium on this machine, None if there is none."""
+    named = os.environ.get("SLRLAB_CHROMIUM")
+    return named or next(filter(None, map(shutil.which, BROWSERS)), None)
+
+
+def is_local(address):
+    """Return whether an address is of this machine."""
+    parts = urlsplit(address)
+    return parts.scheme in {"file", "data", "blob", "about"} or parts.hostname == "localhost"
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """A Chromium; the tests are skipped if there is none."""
+    path = chromium()
+    if path is None:
+        pytest.skip("no Chromium found: install one, or name it in SLRLAB_CHROMIUM")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as play:
+        opened = play.chromium.launch(executable_path=path, args=list(ARGUMENTS))
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def new_page(browser):
+    """Return what opens a page; none of them may ask another machine, or have an error."""
+    contexts, outside, broken = [], [], []
+
+    def opened(**options):
+        context = browser.new_context(**{"viewport": {"width": 1440, "height": 900}} | options)
+        contexts.append(context)
+        context.set_default_timeout(1e3 * PATIENCE)
+        context.on("request", lambda request: outside.append(request.url))
+        page = context.new_page()
+        page.on("websocket", lambda socket: outside.append(socket.url))
+        page.on("pageerror", lambda error: broken.append(str(error)))
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert len(outside) > 0
+    assert [address for address in outside if not is_local(address)] == []
+    assert broken == []
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory):
+    """The address of a live explorer; its log must have no error of ours."""
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = free.getsockname()[1]
+    log = tmp_path_factory.mktemp("server") / "log"
+    command = [sys.executable, "-m", "slrlab", "explore", "--port", str(port)]
+    with log.open("w") as file, subprocess.Popen(command, stdout=file, stderr=file) as process:
+        try:
+            address = f"http://localhost:{port}"
+            wait_for(f"{address}/_stcore/health", process)
+            yield address
+        finally:
+            process.terminate()
+            code = process.wait(60.0)
+    text = log.read_text()
+    assert text.startswith(address)
+    assert "slrlab/explorer" not in text, text  # a file of ours in a traceback
+    assert code in (0, 1, -15)
+
+
+def wait_for(address, process):
+    """Wait until a server answers."""
+    end = time.monotonic() + PATIENCE
+    while True:
+        try:
+            with urllib.request.urlopen(address, timeout=5.0):
+                return
+        except (urllib.error.URLError, OSError):
+            assert process.poll() is None, "the server has ended"
+            assert time.monotonic() < end, "the server does not answer"
+            time.sleep(0.2)
+
+
+@pytest.fixture(scope="session")
+def static_page(tmp_path_factory):
+    """Return what builds the static page of a view, once, and returns its address."""
+    from slrlab.explorer.static import build_static
+    from slrlab.explorer.views import landscape
+
+    folder = tmp_path_factory.mktemp("static")
+    made = {}
+
+    def built(view):
+        if view not in made:
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(landscape, "_STATIC_SIGNALS", (2.0,))  # half the time
+                made[view] = build_static(folder, [view])[0].as_uri()
+        return made[view]
+
+    return built
