@@ -63,7 +63,7 @@ def test_an_address_without_anything_is_that_of_the_start():
     ],
 )
 def test_a_value_that_is_not_accepted_is_named_and_replaced(name, text, message):
-    with pytest.raises(ValueError, match="^[^\n]*$") as error:
+    with pytest.raises(ValueError, match=r"^[^\n]*$") as error:
         read_control(name, text)
     assert message in str(error.value)
     controls, messages = Controls.from_query({name: text, "seed": "7"} | {name: text})

@@ -117,7 +117,7 @@ def bayes_rows_or_none(task: Task, alpha: float) -> list[Row]:
 def _frame(rows: list[Row], controls: Controls) -> pd.DataFrame:
     limits = [{"part": "limit"} | row for row in rows if "part" not in row]
     found = {(row["activation"], row.get("alpha")) for row in rows if not row.get("rough")}
-    parts = [
+    parts: list[Row] = [
         {"rough": False} | row
         for row in rows
         if "part" in row
