@@ -9,35 +9,22 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import shutil
-import socket
 import statistics
-import subprocess
 import sys
 import tempfile
 import threading
 import time
-import urllib.error
-import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+
+from live_explorer import ARGUMENTS, chromium, live_explorer
 
 USERS, SECONDS, MOVES = 10, 60.0, 30
 BOUND = 0.3  # seconds of an answer
 VIEWS = ("population", "atlas", "plan", "samples", "")
-ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
-WATCH = """(key) => new Promise((done) => {
-  const table = document.querySelector("[data-testid=stTable]");
-  const chart = document.querySelector("[data-testid=stVegaLiteChart] svg.marks");
+WATCH = """() => new Promise((done) => {
   const state = () => [document.querySelector("[data-testid=stTable]")?.innerText,
     document.querySelector("[data-testid=stVegaLiteChart] svg.marks")?.outerHTML];
   const [words, drawn] = state();
@@ -51,33 +38,7 @@ WATCH = """(key) => new Promise((done) => {
     };
     look();
   }, { once: true, capture: true });
-  window.watching = true;
 })"""
-
-
-@contextmanager
-def server() -> Iterator[tuple[str, int, Path]]:
-    """Run a live explorer; yield its address, the id of its process and its log."""
-    with socket.socket() as free:
-        free.bind(("localhost", 0))
-        port = free.getsockname()[1]
-    folder = Path(tempfile.mkdtemp())
-    log = folder / "log"
-    command = [sys.executable, "-m", "slrlab", "explore", "--port", str(port)]
-    with log.open("w") as file, subprocess.Popen(command, stdout=file, stderr=file) as process:
-        try:
-            address = f"http://localhost:{port}"
-            for _ in range(600):
-                try:
-                    with urllib.request.urlopen(f"{address}/_stcore/health", timeout=5.0):
-                        break
-                except (urllib.error.URLError, OSError):
-                    time.sleep(0.2)
-            yield address, process.pid, log
-        finally:
-            process.terminate()
-            process.wait(30.0)
-            shutil.rmtree(folder, ignore_errors=True)
 
 
 def family(pid: int) -> list[int]:
@@ -190,22 +151,22 @@ def crowd(path: str, address: str, pid: int, log: Path) -> None:
 
 
 def main() -> None:
-    names = ("chromium", "chromium-browser", "google-chrome", "chrome")
-    path = os.environ.get("SLRLAB_CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
-    missing = [
-        name for name in ("playwright", "streamlit") if importlib.util.find_spec(name) is None
-    ]
+    path = chromium()
+    needed = ("playwright", "streamlit")
+    missing = [name for name in needed if importlib.util.find_spec(name) is None]
     if path is None or missing:
         print(f"explorer: skipped, without {'a Chromium' if path is None else ', '.join(missing)}")
         return
     from playwright.sync_api import sync_playwright
 
-    with server() as (address, pid, log):
-        with sync_playwright() as play:
-            browser = play.chromium.launch(executable_path=path, args=ARGUMENTS)
-            answers(browser, address)
-            browser.close()
-        crowd(path, address, pid, log)
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "log"
+        with live_explorer(log) as (address, process):
+            with sync_playwright() as play:
+                browser = play.chromium.launch(executable_path=path, args=ARGUMENTS)
+                answers(browser, address)
+                browser.close()
+            crowd(path, address, process.pid, log)
 
 
 if __name__ == "__main__":

@@ -1,33 +1,10 @@
 """A browser, a server and static pages, for the tests that need the extra."""
 
-import os
-import shutil
-import socket
-import subprocess
-import sys
-import time
-import urllib.error
-import urllib.request
 from urllib.parse import urlsplit
 
 import pytest
 
-ARGUMENTS = (
-    "--no-sandbox",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
-PATIENCE = float(os.environ.get("SLRLAB_PATIENCE", "120"))  # seconds; machines may be busy
-
-
-def chromium():
-    """Return the path of a Chromium on this machine, None if there is none."""
-    named = os.environ.get("SLRLAB_CHROMIUM")
-    return named or next(filter(None, map(shutil.which, BROWSERS)), None)
+from live_explorer import ARGUMENTS, PATIENCE, chromium, live_explorer
 
 
 def is_local(address):
@@ -45,7 +22,7 @@ def browser():
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as play:
-        opened = play.chromium.launch(executable_path=path, args=list(ARGUMENTS))
+        opened = play.chromium.launch(executable_path=path, args=ARGUMENTS)
         yield opened
         opened.close()
 
@@ -76,36 +53,13 @@ def new_page(browser):
 @pytest.fixture(scope="session")
 def server(tmp_path_factory):
     """The address of a live explorer; its log must have no error of ours."""
-    with socket.socket() as free:
-        free.bind(("localhost", 0))
-        port = free.getsockname()[1]
     log = tmp_path_factory.mktemp("server") / "log"
-    command = [sys.executable, "-m", "slrlab", "explore", "--port", str(port)]
-    with log.open("w") as file, subprocess.Popen(command, stdout=file, stderr=file) as process:
-        try:
-            address = f"http://localhost:{port}"
-            wait_for(f"{address}/_stcore/health", process)
-            yield address
-        finally:
-            process.terminate()
-            code = process.wait(60.0)
+    with live_explorer(log) as (address, process):
+        yield address
     text = log.read_text()
     assert text.startswith(address)
     assert "slrlab/explorer" not in text, text  # a file of ours in a traceback
-    assert code in (0, 1, -15)
-
-
-def wait_for(address, process):
-    """Wait until a server answers."""
-    end = time.monotonic() + PATIENCE
-    while True:
-        try:
-            with urllib.request.urlopen(address, timeout=5.0):
-                return
-        except (urllib.error.URLError, OSError):
-            assert process.poll() is None, "the server has ended"
-            assert time.monotonic() < end, "the server does not answer"
-            time.sleep(0.2)
+    assert process.returncode in (0, 1, -15)
 
 
 @pytest.fixture(scope="session")

@@ -152,8 +152,9 @@ def test_a_control_changes_the_picture_and_the_address_restores_it(new_page, ser
     restored.goto(page.url)
     settle(restored)
     restored.locator(CHARTS).first.wait_for()
-    after = page.evaluate(READ_MARKS)
-    restored.wait_for_function(f"(now) => ({READ_MARKS})().join() === now.join()", arg=after)
+    # pictures may differ by pixels after a change: axes keep the width that they had
+    assert len(restored.evaluate(READ_MARKS)) == len(before)
+    assert download(restored, "CSV") == download(page, "CSV")
     assert restored.url == page.url
 
 

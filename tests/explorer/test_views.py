@@ -167,5 +167,5 @@ def test_plan_has_what_require_answers_and_says_what_cannot():
 def test_code_and_words_are_readable():
     assert literal([1.0, 2.0]) == "[1.0, 2.0]"
     assert max(map(len, literal([float(n) for n in range(100)]).splitlines())) < 100
-    assert script("\nx = $x  # $y\n", x=[1], y="z") == "x = [1]  # z\n"
+    assert script("\nx = $x  # $task\n", CHEAP, x=[1]) == "x = [1]  # 'spiked'\n"
     assert words("hit_rate") == "hit rate"

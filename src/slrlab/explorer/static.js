@@ -26,7 +26,9 @@ const chosen = () => rows.filter((row) => present().match.every((name) => fits(r
 const words = (name) => (name[1] === "_" ? name : name.replaceAll("_", " "));
 
 function shown(value) {
-  if (typeof value === "number") return String(Number(value.toPrecision(5)));
+  if (typeof value === "number") {  // rounding errors are listed as 0
+    return String(Math.abs(value) < 1e-15 ? 0 : Number(value.toPrecision(5)));
+  }
   if (typeof value === "boolean") return value ? "yes" : "no";
   return value === undefined ? "" : String(value);
 }

@@ -196,12 +196,16 @@ def literal(values: Iterable[Any]) -> str:
     return f"[\n{body},\n]"
 
 
-def script(text: str, **values: Any) -> str:
-    """Return a script in which ``$name`` stands for a value, a list or an expression."""
+def script(text: str, controls: Controls, **values: Any) -> str:
+    """Return a script in which ``$name`` stands for a value, a list or an expression.
+
+    ``$task``, ``$signal``, ``$length`` and ``$noise`` are those of the controls.
+    """
     from string import Template
 
+    given = {name: repr(getattr(controls, name)) for name in ("task", "signal", "length", "noise")}
     shown = {name: literal(x) if isinstance(x, list) else str(x) for name, x in values.items()}
-    return Template(text.lstrip("\n")).substitute(shown)
+    return Template(text.lstrip("\n")).substitute(given | shown)
 
 
 def listed(frame: DataFrame, columns: Sequence[str]) -> DataFrame:

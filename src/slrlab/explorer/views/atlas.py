@@ -189,7 +189,7 @@ def _code(controls: Controls) -> str:
         given = f"signal={controls.signal}, length={controls.length!r}, noise={controls.noise}"
         panel = f"[make_task({controls.task!r}, {given})]"
     own = [name for name in controls.activations if name not in known]
-    return script(_SCRIPT, own=own, panel=panel)
+    return script(_SCRIPT, controls, own=own, panel=panel)
 
 
 def _static(report: Report | None) -> StaticTable:

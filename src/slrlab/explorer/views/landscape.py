@@ -120,7 +120,7 @@ def _plane() -> Any:
     x = charts.x("m_kk", "m_kk: keys along k*", nice=False, grid=False)
     y = charts.y("m_kv", "m_kv: keys along v*", nice=False, grid=False)
     colors = alt.Scale(scheme="viridis", reverse=True)
-    legend = alt.Legend(title="risk", orient="right", gradientLength=200)
+    legend = alt.Legend(title="risk", orient="bottom", direction="horizontal", columns=6)
     # the border of a cell hides the seam to the next
     cells = charts.part("plane").mark_rect(strokeWidth=1)
     minima = charts.part("minimum").transform_filter("!datum.at_infinity")
@@ -237,10 +237,7 @@ print(table.to_csv(index=False))
 def _code(controls: Controls) -> str:
     return script(
         _SCRIPT,
-        task=repr(controls.task),
-        signal=controls.signal,
-        length=repr(controls.length),
-        noise=controls.noise,
+        controls,
         activation=repr(controls.focus),
         starts=_STARTS,
         m_kk=controls.m_kk,

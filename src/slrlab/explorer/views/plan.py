@@ -223,12 +223,9 @@ def _code(controls: Controls) -> str:
     exact = controls.exact and math.isfinite(controls.signal)
     return script(
         f"{_SCRIPT}{_MORE if exact else ''}print(table.to_csv(index=False))\n",
+        controls,
         demand=repr(controls.demand),
         target=controls.target,
-        task=repr(controls.task),
-        length=repr(controls.length),
-        noise=controls.noise,
-        signal=controls.signal,
         activations=list(controls.activations),
     )
 

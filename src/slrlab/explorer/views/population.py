@@ -123,8 +123,7 @@ def _code(controls: Controls) -> str:
     given = {"signal": controls.signal, "length": controls.length, "noise": controls.noise}
     rest = ", ".join(f"{name}={v!r}" for name, v in given.items() if name != controls.x)
     kinds = [None, *controls.activations]
-    task = repr(controls.task)
-    return script(_SCRIPT, points=points, kinds=kinds, task=task, x=controls.x, rest=rest)
+    return script(_SCRIPT, controls, points=points, kinds=kinds, x=controls.x, rest=rest)
 
 
 def _static(report: Report | None) -> StaticTable:

@@ -217,10 +217,7 @@ print(table.to_csv(index=False))
 def _code(controls: Controls) -> str:
     return script(
         _SCRIPT,
-        task=repr(controls.task),
-        signal=controls.signal,
-        length=repr(controls.length),
-        noise=controls.noise,
+        controls,
         activations=list(controls.activations),
         seed=controls.seed,
     )

@@ -247,10 +247,7 @@ def _code(controls: Controls) -> str:
         bayes = list(ALPHAS) if task.length.longest <= LONGEST else []
     return script(
         _SCRIPT,
-        task=repr(controls.task),
-        signal=controls.signal,
-        length=repr(controls.length),
-        noise=controls.noise,
+        controls,
         ridges=ridges,
         bayes=bayes,
         activations=list(controls.activations),
