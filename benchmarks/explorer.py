@@ -56,16 +56,16 @@ def family(pid: int) -> list[int]:
     return found
 
 
-def memory(pid: int) -> float:
-    """Return the memory of a server and its workers in MB."""
-    total = 0.0
+def memory(pid: int) -> tuple[float, float]:
+    """Return the memory of a server, and that of its workers, in MB."""
+    sizes = []
     for one in family(pid):
         try:
             lines = Path(f"/proc/{one}/status").read_text().splitlines()
         except OSError:
             continue
-        total += sum(float(line.split()[1]) for line in lines if line.startswith("VmRSS:"))
-    return total / 1024.0
+        sizes.append(sum(float(x.split()[1]) for x in lines if x.startswith("VmRSS:")) / 1024.0)
+    return sum(sizes[:2]), sum(sizes[2:])  # the command, its server, and what that has started
 
 
 def ready(page: Any, address: str, view: str) -> None:
@@ -147,7 +147,9 @@ def crowd(path: str, address: str, pid: int, log: Path) -> None:
     )
     for error in seen["errors"][:5]:
         print("  " + error.splitlines()[0])
-    print("  memory of the server and its workers in MB: " + " ".join(f"{x:.0f}" for x in sizes))
+    print("  every five seconds, in MB; workers load compiled code when they first need it")
+    for name, values in zip(("server", "workers"), zip(*sizes, strict=True), strict=True):
+        print(f"  memory of the {name}: " + " ".join(f"{size:.0f}" for size in values))
 
 
 def main() -> None:
