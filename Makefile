@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 OUT ?= results
+# many processes start: where bytecode is never written, each would compile every library again
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help reproduce test test-all test-slow test-portable test-extras lint tables docs bench clean

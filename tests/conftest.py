@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -51,6 +52,14 @@ def _compiled_once(request):
     if process and len(request.session.items) > 100:
         for compile_kernel in KERNELS[int(process[2:]) :: int(count)]:
             compile_kernel()
+
+
+@pytest.fixture(autouse=True)
+def _closed_figures():
+    """Close what a test has drawn."""
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
 
 
 def _reference(name):

@@ -5,6 +5,7 @@ import pytest
 from slrlab import LengthScaled, Normalised, Projection, Ratio, make_activation
 from slrlab.model.activations import SOFTPLUS
 from slrlab.model.atlas.elementwise import LOGISTIC
+from slrlab.model.families import CosineReweighted, NormMax
 
 MAPS = [
     make_activation("softmax"),
@@ -19,11 +20,16 @@ OTHERS = [
     make_activation("l2-softmax"),
     Ratio("logistic ratio", phi=LOGISTIC, gauge=SOFTPLUS.phi, exponent=1.5),
     make_activation("stick-breaking"),
+    CosineReweighted("reweighted logistic", phi=LOGISTIC),
+    NormMax("normmax1.5", alpha=1.5),
 ]
 PROJECTIONS = [
     make_activation("entmax15"),
     Projection("entmax1.33", power=3.0),
+    Projection("budget of entmax1.33", power=3.0, budget=2),
     make_activation("sparsemax"),
+    make_activation("budget-2"),
+    make_activation("normmax-2"),
 ]
 # scores, bias and weights that depend on the length
 SEES_LENGTH = LengthScaled(

@@ -6,13 +6,16 @@ from functools import lru_cache
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
 
 import slrlab
 from slrlab import (
     Estimate,
     LengthLaw,
+    MarionSLR,
     MaxSLR,
+    MultiHeadSLR,
     Result,
     SpikedSLR,
     Status,
@@ -26,11 +29,19 @@ from slrlab import (
     compare,
     compare_amp,
     compare_descent,
+    correlated_theory,
+    departure,
     diagnose_scores,
+    draw_dataset,
     erm_theory,
     excess_parts,
+    fit_keys,
     flow_ensemble,
     gradient_flow,
+    heads_bayes_risk,
+    heads_moments,
+    heads_risk,
+    labels_worth,
     large_alpha,
     length_transfer,
     local_minima,
@@ -43,11 +54,16 @@ from slrlab import (
     risk_profile,
     run_amp,
     simulate_erm,
+    simulate_labels,
+    specialisation,
+    sphere_training,
     tabulate,
+    universality,
     weight_statistics,
 )
 from slrlab.experiments.comparison import compare_erm
 from slrlab.experiments.dimensions import extrapolate_amp, extrapolate_erm
+from slrlab.experiments.law_gap import law_gap
 from slrlab.theory.population.rates import RateFit
 
 TASK = SpikedSLR(2.0, 2, noise=0.3)
@@ -63,6 +79,25 @@ def ensemble():
 @lru_cache
 def diagnosis():
     return diagnose_scores(*TASK.sample_scores(np.random.default_rng(0), 64, 3), at=(5,))
+
+
+TOKENS = {"signal": 4.0, "length": 3}
+ROUGH = {"test_samples": 50, "tolerance": 0.05}
+HEADS = MultiHeadSLR([4.0, 2.0], 2, 0.3)
+CURVE = pd.DataFrame({"alpha": [1.0, 4.0], "overlap": [0.1, 0.4], "risk": [0.9, 0.7]}).assign(
+    risk_error=0.01, status="sampled"
+)
+
+
+@lru_cache
+def specialised():
+    given = {"heads": 2, "dim": 8, "time": 0.2, "samples": 64, "record": 3}
+    return specialisation(HEADS, "softmax", **given)
+
+
+def labelled():
+    data = draw_dataset(TASK, dim=5, samples=60)
+    return fit_keys([data.sequence(i) for i in range(60)], data.locations, ridge=1.0)
 
 
 # each result with several numbers, and how many curves or points its picture has at least
@@ -97,6 +132,23 @@ MAKERS = {
     "ErmSimulation": (lambda: simulate_erm(TASK, "linear", **TRAINED, **SMALL), 2),
     "Comparison": (lambda: compare_erm(TASK, "linear", **TRAINED, **SMALL), 2),
     "ActivationComparison": (lambda: compare(TASK, ["softmax", "linear"]), 3),
+    "Departure": (lambda: departure("needles", [1, 2], activations=["linear"], **TOKENS), 3),
+    "HeadsPath": (lambda: specialised().runs[0].flow, 4),
+    "KeyFit": (labelled, 1),
+    "LabelSimulation": (
+        lambda: simulate_labels(TASK, **TRAINED, **SMALL, test_samples=50),
+        1,
+    ),
+    "LabelsWorth": (
+        lambda: labels_worth(TASK, alpha=(2.0,), dim=20, seeds=2, curve=CURVE),
+        2,
+    ),
+    "Universality": (
+        lambda: universality(
+            *(TASK, "linear"), **TRAINED, laws=("rademacher",), dims=(20, 40), seeds=2, **ROUGH
+        ),
+        2,
+    ),
     "RidgeMap": (
         lambda: ridge_map(
             TASK, "linear", alpha=4.0, ridge_k=[0.5, 1.0], ridge_v=[0.0, 1.0], tolerance=0.05
@@ -111,6 +163,19 @@ SINGLE = {
     "BayesRisk": lambda: bayes_risk(TASK),
     "BiasLimit": lambda: bias_limit(TASK, "softplus-biased", [-4.0, -6.0]),
     "ErmBranch": lambda: erm_theory(TASK, "linear", **TRAINED, tolerance=0.05).branches[0],
+    "CorrelatedTheory": lambda: correlated_theory(
+        TASK, "linear", **TRAINED, spectrum=[0.5, 1.5], tolerance=0.05
+    ),
+    "HeadsBayesRisk": lambda: heads_bayes_risk(HEADS),
+    "HeadsMoments": lambda: heads_moments(HEADS, "softmax", np.eye(2), samples=256),
+    "HeadsRisk": lambda: heads_risk(HEADS, "linear"),
+    "LawGap": lambda: law_gap(
+        TASK, "linear", **TRAINED, token_law="uniform", dim=20, seeds=1, **ROUGH
+    ),
+    "Specialisation": lambda: specialised(),
+    "SphereTraining": lambda: sphere_training(
+        MarionSLR(2.0, 2), scale=0.3, dim=6, time=0.2, seeds=2, record=3
+    ),
     "ErmTheory": lambda: erm_theory(TASK, "linear", **TRAINED, tolerance=0.05),
     "ExcessParts": lambda: excess_parts(TASK, "linear", samples=1024),
     "LengthPrediction": lambda: diagnosis().predictions[0],
@@ -124,6 +189,7 @@ SINGLE = {
     "SweepSummary": lambda: SweepSummary(Status.CONVERGED, 1, 1, 0, 0, 0.0, (), "sweep.db"),
 }
 WHERE = "task signal length noise"
+SEVERAL = "signals length noise probabilities"
 # the JSON contract: what `to_dict` holds
 KEYS = {
     "RiskProfile": f"status m_k risk error m_v bayes_risk activation {WHERE}",
@@ -178,6 +244,27 @@ KEYS = {
     "objective m_k m_v q_k q_v V_k V_v bias ridge_k ridge_v replicon stable bistable_fraction "
     "trace_gap branch branches samples steps residual stiffness alpha activation errors "
     f"{WHERE}",
+    "CorrelatedTheory": "status test_risk test_risk_error train_mse m_k m_v q_k q_v errors "
+    "signal_factor replicon uncorrelated",
+    "Departure": "status direction rows",
+    "HeadsBayesRisk": "status risk nishimori_gap error",
+    "HeadsMoments": "status risk error A B values",
+    "HeadsPath": "status times keys values crossed bias risk risk_error method rate activation "
+    f"{SEVERAL}",
+    "HeadsRisk": "status risk error bayes_risk excess direction m_k m_v bias A B B_idle gain "
+    f"activation {SEVERAL}",
+    "KeyFit": "status k objective gradient_norm separation hit_rate gradient_norms objectives loss "
+    "ridge",
+    "LabelSimulation": "status test_risk test_risk_error key_overlap key_overlap_error m_k q_k m_v "
+    f"q_v errors steps values loss dim samples seeds activation alpha ridge_k ridge_v {WHERE}",
+    "LabelsWorth": f"status loss dim seeds rows curve {WHERE}",
+    "LawGap": "status gap gap_error test_risk theory_risk token_law dim seeds activation alpha "
+    f"ridge_k ridge_v {WHERE}",
+    "Specialisation": "status reproduced seeds risk_descent common_descent learned_descent "
+    f"risk_flow common_flow learned_flow gap heads dim rate activation {SEVERAL}",
+    "SphereTraining": "status matched mismatched other kappa kappa_error nu nu_error theta "
+    "theta_error eta eta_error rho rho_error risk risk_error oracle_risk dim scale decay",
+    "Universality": f"status verdicts rows activation alpha ridge_k ridge_v {WHERE}",
     "LargeAlpha": "status population_risk rate rate_error rate_k rate_v",
     "Minimum": "status kind risk order bias curvatures gradient_norm found",
     "PopulationRisk": "status risk bayes_risk m_k m_v A B error bias R_k R_v excess activation "

@@ -22,6 +22,7 @@ from slrlab.experiments.best_maps import (
     best_normalised,
     bias_limit,
 )
+from slrlab.experiments.departures import Departure, DeparturePoint, best_activation, departure
 from slrlab.experiments.diagnosis import (
     HeadDiagnosis,
     LengthPrediction,
@@ -30,10 +31,14 @@ from slrlab.experiments.diagnosis import (
 )
 from slrlab.experiments.flows import FlowComparison, compare_descent, compare_sgd
 from slrlab.experiments.haystack import Haystack, draw_haystack
+from slrlab.experiments.labels import LabelPoint, LabelsWorth, labels_worth
 from slrlab.experiments.properties import lacks, properties
 from slrlab.experiments.requirements import Need, Requirement, require
+from slrlab.experiments.specialisation import Specialisation, Stages, specialisation, stages_of
+from slrlab.experiments.sphere_flows import SphereTraining, compare_sphere, sphere_training
 from slrlab.experiments.sweeps import Store, Sweep, SweepSummary, read_sweep, run_sweep
 from slrlab.experiments.transfer import LengthTransfer, TransferPoint, length_transfer
+from slrlab.experiments.universality import LawVerdict, Universality, universality
 from slrlab.model.activations import (
     Activation,
     Elementwise,
@@ -43,11 +48,24 @@ from slrlab.model.activations import (
     make_activation,
     register_activation,
 )
-from slrlab.model.families import LengthScaled, Ratio, StickBreaking, TopK
+from slrlab.model.arrangements import ArrangementTask, TokenKind
+from slrlab.model.families import (
+    CosineReweighted,
+    LengthScaled,
+    NormMax,
+    Ratio,
+    StickBreaking,
+    TopK,
+)
+from slrlab.model.heads import MultiHeadSLR
+from slrlab.model.heads_path import HeadsOverlaps, HeadsPath
 from slrlab.model.lengths import LengthLaw, LengthLike
+from slrlab.model.marion import MarionSLR
 from slrlab.model.measured import MeasuredTask
+from slrlab.model.neighbours import HardNegativeSLR, NeedlesSLR, VarianceSLR
 from slrlab.model.order_parameters import FullOrderParameters, OrderParameters
 from slrlab.model.setting import Setting
+from slrlab.model.sphere import Sphere
 from slrlab.model.tasks import (
     MaxSLR,
     SelectionTask,
@@ -57,14 +75,18 @@ from slrlab.model.tasks import (
     make_task,
     register_task,
 )
+from slrlab.model.token_laws import TokenLaw
 from slrlab.simulation.data.dataset import Dataset, Teacher, draw_dataset
 from slrlab.simulation.descent.full_batch import gradient_descent
 from slrlab.simulation.descent.stochastic import online_sgd, sgd
 from slrlab.simulation.descent.trajectory import Trajectory
 from slrlab.simulation.estimator.attention import SingleLocationAttention
+from slrlab.simulation.estimator.keys import KeyFit, fit_keys, fit_values
 from slrlab.simulation.estimator.scaler import SequenceScaler
+from slrlab.simulation.heads.sgd import heads_sgd
 from slrlab.simulation.message_passing.amp import AmpRun, AmpSimulation, run_amp
 from slrlab.simulation.training.erm import ErmRun, ErmSimulation, simulate_erm
+from slrlab.simulation.training.labels import LabelSimulation, simulate_labels
 from slrlab.simulation.training.objective import Weights
 from slrlab.theory.bayes_optimal import (
     AmpStateEvolution,
@@ -75,14 +97,26 @@ from slrlab.theory.bayes_optimal import (
     bayes_thresholds,
 )
 from slrlab.theory.erm import (
+    CorrelatedTheory,
     ErmBranch,
     ErmTheory,
     LargeAlpha,
     RidgeMap,
+    correlated_theory,
     erm_theory,
     large_alpha,
     optimal_ridge,
     ridge_map,
+)
+from slrlab.theory.heads import (
+    HeadOptimum,
+    HeadsBayesRisk,
+    HeadsMoments,
+    HeadsRisk,
+    heads_bayes_risk,
+    heads_flow,
+    heads_moments,
+    heads_risk,
 )
 from slrlab.theory.landscape import (
     Flow,
@@ -100,6 +134,7 @@ from slrlab.theory.landscape import (
     minimum_from,
     risk_and_gradient,
     sgd_flow,
+    sphere_flow,
     tabulate,
 )
 from slrlab.theory.population.bayes_risk import BayesRisk, bayes_risk
@@ -123,6 +158,7 @@ __all__ = [
     "AmpRun",
     "AmpSimulation",
     "AmpStateEvolution",
+    "ArrangementTask",
     "BayesOptimal",
     "BayesRisk",
     "BayesThresholds",
@@ -131,7 +167,11 @@ __all__ = [
     "ClusterError",
     "ComputationError",
     "ConvergenceWarning",
+    "CorrelatedTheory",
+    "CosineReweighted",
     "Dataset",
+    "Departure",
+    "DeparturePoint",
     "Elementwise",
     "ErmBranch",
     "ErmRun",
@@ -143,20 +183,36 @@ __all__ = [
     "FlowComparison",
     "FlowEnsemble",
     "FullOrderParameters",
+    "HardNegativeSLR",
     "Haystack",
     "HeadDiagnosis",
+    "HeadOptimum",
+    "HeadsBayesRisk",
+    "HeadsMoments",
+    "HeadsOverlaps",
+    "HeadsPath",
+    "HeadsRisk",
+    "KeyFit",
+    "LabelPoint",
+    "LabelSimulation",
+    "LabelsWorth",
     "LargeAlpha",
+    "LawVerdict",
     "LengthLaw",
     "LengthLike",
     "LengthPrediction",
     "LengthScaled",
     "LengthTransfer",
     "LocalMinima",
+    "MarionSLR",
     "MaxSLR",
     "MeasuredTask",
     "Minimum",
     "MinimumBranch",
+    "MultiHeadSLR",
     "Need",
+    "NeedlesSLR",
+    "NormMax",
     "Normalised",
     "NotFittedError",
     "OrderParameters",
@@ -174,7 +230,11 @@ __all__ = [
     "Setting",
     "SingleLocationAttention",
     "SlrlabError",
+    "Specialisation",
+    "Sphere",
+    "SphereTraining",
     "SpikedSLR",
+    "Stages",
     "Status",
     "StickBreaking",
     "Store",
@@ -185,16 +245,21 @@ __all__ = [
     "Task",
     "Teacher",
     "TiltedTask",
+    "TokenKind",
+    "TokenLaw",
     "TooLargeError",
     "TopK",
     "Trajectory",
     "TransferPoint",
+    "Universality",
+    "VarianceSLR",
     "WeightStatistics",
     "Weights",
     "amp_state_evolution",
     "bayes_optimal",
     "bayes_risk",
     "bayes_thresholds",
+    "best_activation",
     "best_elementwise",
     "best_normalised",
     "bias_limit",
@@ -202,17 +267,28 @@ __all__ = [
     "compare_amp",
     "compare_descent",
     "compare_sgd",
+    "compare_sphere",
+    "correlated_theory",
+    "departure",
     "diagnose_file",
     "diagnose_scores",
     "draw_dataset",
     "draw_haystack",
     "erm_theory",
     "excess_parts",
+    "fit_keys",
+    "fit_values",
     "flow_ensemble",
     "follow_minimum",
     "gradient_descent",
     "gradient_flow",
+    "heads_bayes_risk",
+    "heads_flow",
+    "heads_moments",
+    "heads_risk",
+    "heads_sgd",
     "hit_rate",
+    "labels_worth",
     "lacks",
     "large_alpha",
     "length_transfer",
@@ -238,6 +314,12 @@ __all__ = [
     "sgd",
     "sgd_flow",
     "simulate_erm",
+    "simulate_labels",
+    "specialisation",
+    "sphere_flow",
+    "sphere_training",
+    "stages_of",
     "tabulate",
+    "universality",
     "weight_statistics",
 ]

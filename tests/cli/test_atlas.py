@@ -48,6 +48,29 @@ def test_the_atlas_prints_training_and_writes_its_files(run, small, tmp_path):
     assert "training time" in (tmp_path / "atlas.html").read_text(encoding="utf-8")
 
 
+def test_a_second_start_computes_only_what_is_missing(run, small, tmp_path, monkeypatch):
+    def again(*given, **options):
+        raise AssertionError("computed again")
+
+    def interrupted(*given, **options):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(atlas_training, "gradient_flow", interrupted)
+        code, _, _ = run("atlas", "--out", str(tmp_path))
+        assert code == 130
+    for module, name in (
+        (atlas, "minimal_risk"),
+        (atlas_transfer, "length_transfer"),
+        (atlas_weights, "minimal_risk"),
+        (properties, "excess_parts"),
+    ):
+        monkeypatch.setattr(module, name, again)
+    code, out, _ = run("atlas", "--out", str(tmp_path))
+    assert code == 0
+    assert "After training" in out
+
+
 def test_the_atlas_of_infinite_data_alone_has_no_training(run, small, tmp_path):
     code, out, _ = run("atlas", "--population", "--json", "--out", str(tmp_path))
     assert code == 0

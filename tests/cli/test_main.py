@@ -19,7 +19,7 @@ population --signal -1 => --signal must be a number >= 0 or inf, got -1.0
 population --signal nan => --signal must be a number >= 0 or inf, got nan
 population --signal much => --signal must be a number >= 0 or inf, got much
 population --noise -1 => --noise must be a finite number >= 0, got -1.0
-population --task spikey => --task must be one of spiked, max, got spikey
+population --task spikey => --task must be one of spiked, max, marion, hard-negative
 population --length 0 => --length must be a whole number >= 1 (3), a set
 population --length 1.5 => --length must be a whole number >= 1 (3), a set
 population --length 1:0.2,2:0.3 => …(the weights sum to 0.5)

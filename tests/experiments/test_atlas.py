@@ -1,5 +1,6 @@
 import html
 import math
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -7,10 +8,47 @@ import pytest
 from slrlab import MaxSLR, SpikedSLR, minimal_risk
 from slrlab.experiments.atlas import PANEL, advice, atlas, ranking, verdict
 from slrlab.figures.atlas import write_atlas
+from slrlab.model.activations import ACTIVATIONS
 from slrlab.model.cards import ABSENT, CARDS
 
 NAMES = ["linear", "softmax", "sparsemax", "hedgehog", "normalised: exp(x) + x**2"]
 TASKS = [SpikedSLR(9.0, 10, noise=0.5), MaxSLR(3.0, "1,2,5")]
+
+
+TABLE = Path(__file__).parents[2] / "docs" / "assets" / "tables" / "atlas.csv"
+DISGUISES = ("softmax", "softplus-biased", "softmax-sink", "elu1-biased", "hedgehog")
+
+
+@pytest.fixture(scope="module")
+def stored():
+    """Return the table of the documentation: every activation on the whole panel."""
+    table = pd.read_csv(TABLE).astype({"length": str})
+    assert set(table["activation"]) == set(ACTIVATIONS)
+    assert len(table) == len(ACTIVATIONS) * len(PANEL)
+    return table
+
+
+def test_every_entry_of_the_panel_is_softmax_or_has_an_excess_above_its_error(stored):
+    assert set(stored["status"]) <= {"converged", "limit", "boundary", "inaccurate"}
+    assert stored["error"].max() < 1e-6
+    # softmax at one length, softmax of no more tokens than are kept, and the argmax where it is
+    # the location: infinitely long keys find it
+    same = stored["activation"].isin(DISGUISES)
+    same |= (stored["activation"] == "ssmax") & stored["length"].str.isdigit()
+    same |= (stored["activation"] == "top2-softmax") & (stored["length"] == "2")
+    same |= (stored["signal"] == math.inf) & (stored["m_k"] == math.inf) & (stored["risk"] == 0.0)
+    assert stored[same]["excess"].abs().max() < 1e-11
+    others = stored[~same]
+    assert (others["excess"] > 3.0 * others["error"]).all()
+    assert len(others) > 500
+
+
+def test_the_stored_table_is_what_the_code_computes(stored):
+    by_key = stored.set_index(["activation", "task", "signal", "length", "noise"])["excess"]
+    names = ("budget-2", "cosformer", "laplace", "relu2-normalised", "sparsemax")
+    for name, task in zip(names, PANEL[2:], strict=False):
+        key = (name, task.name, task.signal, str(task.length), task.noise)
+        assert minimal_risk(task, name).excess == pytest.approx(by_key[key], rel=1e-6, abs=1e-8)
 
 
 @pytest.fixture(scope="module")

@@ -19,14 +19,18 @@ QUANTITIES = ("m_k", "m_v", "q_k", "q_v", "train_mse", "test_risk")
 RIDGES = {"laplace": (3.0, 1.0), "relu": (2.0, 2.0)}  # else 1 and 1
 FAST = ("softmax", "ssmax", "stick-breaking", "l2-softmax")
 HOMOGENEOUS = ("cosine", "relu-normalised", "relu2-normalised", "spherical-2", "spherical-4")
+HOMOGENEOUS += ("cosformer",)
+# where one token has all weight nothing moves: the prox of some samples has two minima, and the
+# theory may report it as unstable
+FLAT = ("sparsemax", "budget-2", "normmax-2")
 JUMPS = [name for name, activation in ACTIVATIONS.items() if isinstance(activation, TopK)]
 UNSTABLE = {
     "cubic": "the loss grows as a sixth power of the scores: the prox has several minima",
-    "periodic": "for small scores it is homogeneous, and the ridge shrinks the keys to 0",
     "softpick": "its weights turn sharply where scores change sign, and the prox jumps there",
-    "sparsemax": "samples whose prox is on a kink count as jumps",
 }
-COMPARED = [name for name in ACTIVATIONS if name not in (*HOMOGENEOUS, *JUMPS, *UNSTABLE)]
+VANISHING = ("periodic",)  # homogeneous for small scores: a ridge shrinks the keys to 0
+APART = (*HOMOGENEOUS, *JUMPS, *UNSTABLE, *VANISHING)
+COMPARED = [name for name in ACTIVATIONS if name not in APART]
 
 
 def solved(task, name, ridges):
@@ -51,8 +55,8 @@ def scores(theory, simulation):
 
 
 def test_every_activation_is_compared_or_has_its_reason():
-    assert {*COMPARED, *HOMOGENEOUS, *JUMPS, *UNSTABLE} == set(ACTIVATIONS)
-    assert {*RIDGES, *FAST, *GROWING} <= set(COMPARED)
+    assert {*COMPARED, *APART} == set(ACTIVATIONS)
+    assert {*RIDGES, *FAST, *GROWING, *FLAT} <= set(COMPARED)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +64,9 @@ def test_every_activation_is_compared_or_has_its_reason():
 )
 def test_theory_is_simulated_training(name):
     theory, simulation = solved(TASK, name, RIDGES.get(name, (1.0, 1.0)))
-    assert theory.status is simulation.status is Status.SAMPLED
+    assert simulation.status is Status.SAMPLED
+    assert theory.status is Status.SAMPLED or (name in FLAT and theory.status is Status.UNSTABLE)
+    assert theory.bistable_fraction < 0.05
     assert theory.replicon < 1.0
     found = scores(theory, simulation)
     assert max(map(abs, found.values())) < 3.0, found
@@ -73,6 +79,17 @@ def test_the_theory_reports_where_it_does_not_hold(name):
     assert theory.status in (Status.UNSTABLE, Status.NOT_CONVERGED), UNSTABLE[name]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", VANISHING)
+def test_keys_that_vanish_leave_values_and_risk(name):
+    """The iteration and the training stop somewhere on the way to 0: there the status is open."""
+    theory, simulation = solved(TASK, name, (1.0, 1.0))
+    assert theory.q_k < 1e-3
+    assert simulation.q_k < 1e-2
+    found = scores(theory, simulation)
+    assert max(abs(found[key]) for key in ("m_v", "q_v", "train_mse", "test_risk")) < 3.0, found
+
+
 @pytest.mark.parametrize("name", HOMOGENEOUS)
 def test_without_a_scale_a_ridge_on_the_keys_has_no_minimum(name):
     """Smaller keys and bias leave the weights as they are and cost less, without end."""
@@ -83,6 +100,8 @@ def test_without_a_scale_a_ridge_on_the_keys_has_no_minimum(name):
     np.testing.assert_allclose(
         activation.with_bias(1e-3 * bias).weights(1e-3 * chi), exact, rtol=1e-9
     )
+    with pytest.raises(ValueError, match=rf"^ridge_k must be 0 for {name}, "):
+        erm_theory(TASK, name, alpha=ALPHA, ridge_k=1.0, ridge_v=1.0)
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ import pytest
 
 from slrlab.experiments.claims import Verdict
 from slrlab.experiments.claims.checks import below
-from slrlab.figures import draw_figure, report, reproduction
+from slrlab.figures import draw_figure, registry, report, reproduction
 from slrlab.figures.registry import FIGURES, TABLES, figure_module, table_module
 from slrlab.figures.report import CLAIMS_ITEM, Contents, figure_item, render
 from slrlab.figures.reproduction import Overall, reproduce_all
@@ -21,8 +21,8 @@ ITEMS = ["figure 2", "figure 3", "claims"]
 def few(monkeypatch):
     """Two short figures, no table, one claim."""
     chosen = {name: FIGURES[name] for name in ("length", "2")}
+    monkeypatch.setattr(registry, "FIGURES", chosen)
     for module in (report, reproduction):
-        monkeypatch.setattr(module, "FIGURES", chosen)
         monkeypatch.setattr(module, "TABLES", {})
     check = below("case", ("left", 1.0), ("right", 2.0))
     verdict = Verdict("C4", "text", "A statement.", (check,))
@@ -127,7 +127,7 @@ def test_what_was_known_before_says_nothing_about_the_speed(tmp_path, monkeypatc
 
 
 def test_the_items_that_need_no_compiled_code_come_first(tmp_path):
-    items = list(reproduction._items(tmp_path, "toy"))
+    items = list(reproduction._items(tmp_path, "full"))
     assert items[-1] == CLAIMS_ITEM
     assert set(items) == {*map(figure_item, FIGURES), *map(report.table_item, TABLES), CLAIMS_ITEM}
     figures = [figure_module(item.split()[1]).ABOUT for item in items if item[:6] == "figure"]
@@ -137,6 +137,19 @@ def test_the_items_that_need_no_compiled_code_come_first(tmp_path):
     costs = [sum(about.costs.values()) for about in figures]
     first = compiled.index(True)
     assert costs == sorted(costs[:first]) + sorted(costs[first:], reverse=True)
+
+
+def test_long_figures_are_in_the_report_of_the_full_profile_only(tmp_path):
+    quick, toy = (registry.reported_figures(profile) for profile in ("quick", "toy"))
+    assert quick == toy
+    left = set(FIGURES) - set(quick)
+    assert {"departures", "universality", "labels"} <= left
+    assert {"heads", "marion", "specialisation", "sphere"} <= left
+    assert registry.reported_figures("full") == list(FIGURES)
+    page = render(Contents(tmp_path, "quick"))
+    assert "Figure length" in page
+    assert not any(f"Figure {name}:" in page for name in left)
+    assert not {figure_item(name) for name in left} & set(reproduction._items(tmp_path, "quick"))
 
 
 @pytest.mark.slow

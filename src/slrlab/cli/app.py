@@ -10,8 +10,15 @@ from typing import Any, TypeVar, get_type_hints
 import typer
 
 from slrlab.cli.console import Output
-from slrlab.cli.options import Sizes, read_activation, read_task
+from slrlab.cli.options import (
+    HeadsAttention,
+    Sizes,
+    read_activation,
+    read_heads_task,
+    read_task,
+)
 from slrlab.model.activations import Activation
+from slrlab.model.heads import MultiHeadSLR
 from slrlab.model.tasks import Task
 
 app = typer.Typer(
@@ -25,6 +32,8 @@ GROUPS: Mapping[Any, Callable[..., Any]] = {
     Task: read_task,
     Activation: read_activation,
     Sizes: Sizes,
+    MultiHeadSLR: read_heads_task,
+    HeadsAttention: HeadsAttention,
     Output: Output,
 }
 F = TypeVar("F", bound=Callable[..., bool | None])

@@ -27,7 +27,8 @@ def atlas(
     Writes the table of all risks, the ranking (CSV, Markdown, HTML), pictures, and a page for each
     activation. For a few settings it adds the parts of the excess, what the weights do, how vectors
     fare at another length, and for a small one test risks after training on finite data,
-    stability, mismatched minima and training times.
+    stability, mismatched minima and training times. What is finished is kept in the folder: after
+    an interruption, or with another expression, a second start computes only what is missing.
 
     Example: slrlab atlas --add "normalised: exp(x) + x**2" --out results
     """
@@ -35,6 +36,7 @@ def atlas(
     from slrlab.experiments.atlas_training import atlas_training, training_texts
     from slrlab.experiments.atlas_transfer import atlas_transfer
     from slrlab.experiments.atlas_weights import atlas_weights
+    from slrlab.experiments.parallel import remember, shared_workers
     from slrlab.experiments.properties import lacks, properties
     from slrlab.figures.atlas import write_atlas
     from slrlab.model.activations import ACTIVATIONS, make_activation
@@ -48,7 +50,11 @@ def atlas(
             raise ValueError(str(error).replace("activation", "add", 1)) from None
     out.mkdir(parents=True, exist_ok=True)  # an impossible folder is refused before any work
     kinds, training, more = [*ACTIVATIONS, *added], None, {}
-    with progress("atlas") as report:
+    with (
+        remember(out / "finished-atlas.sqlite"),
+        shared_workers(),
+        progress("atlas") as report,
+    ):
         frame = experiment.atlas(kinds, report=report)
         if not population:
             more["parts of the excess"] = properties(

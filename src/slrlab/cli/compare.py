@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Protocol
 
+from slrlab._result import Status
+from slrlab._types import Axes, DataFrame
 from slrlab.cli.app import command
 from slrlab.cli.console import Output, print_json, print_table, progress
 from slrlab.cli.options import (
@@ -22,14 +24,8 @@ from slrlab.cli.options import (
     TASK,
     default,
 )
-from slrlab.experiments.activations import ActivationComparison
 from slrlab.experiments.activations import compare as compare_activations
-from slrlab.experiments.diagnosis import HeadDiagnosis
-from slrlab.experiments.requirements import Requirement
-from slrlab.experiments.transfer import LengthTransfer
 from slrlab.model.tasks import make_task
-
-Shown: TypeAlias = ActivationComparison | HeadDiagnosis | LengthTransfer | Requirement
 
 
 @command(
@@ -86,12 +82,18 @@ def compare(
     return show(result, output, csv, plot)
 
 
-def show(
-    result: Shown,
-    output: Output,
-    csv: Path | None,
-    plot: Path | None,
-) -> bool:
+class Shown(Protocol):
+    """A result with rows for people, a table and a picture."""
+
+    @property
+    def status(self) -> Status: ...
+    def to_dict(self) -> dict[str, Any]: ...
+    def to_frame(self) -> DataFrame: ...
+    def table(self) -> tuple[list[str], list[list[str]]]: ...
+    def plot(self, ax: Axes | None = None) -> Axes: ...
+
+
+def show(result: Shown, output: Output, csv: Path | None, plot: Path | None) -> bool:
     """Print a result, write its table and its picture; return whether it is usable."""
     if output.as_json:
         print_json(result.to_dict())

@@ -69,14 +69,14 @@ def erm(
     with progress("trained attention" if ridge is None else "best ridge") as report:
         options = given(alpha=alpha, tolerance=tolerance, seed=seed)
         result = solve(task, activation, report=report, **options)
-        found = weight_statistics(task, activation, result) if weights else None
+        statistics = weight_statistics(task, activation, result) if weights else None
     branches = "; ".join(
         f"{item.branch}: test risk {item.test_risk:.4g}, objective {item.objective:.6g}"
         for item in result.branches
     )
     errors = ", ".join(f"{name} {value:.2g}" for name, value in result.errors.items())
     special = {"test_risk": str(result.risk), "branches": branches, "errors": errors}
-    return output.result("Trained attention", result, special, weights=found)
+    return output.result("Trained attention", result, special, weights=statistics)
 
 
 def _check_optimal(ridge: str, ridges: dict[str, float], stiffness: str) -> None:

@@ -16,6 +16,7 @@ import typer
 
 from slrlab import _checks
 from slrlab.model.activations import ACTIVATIONS, Activation, make_activation
+from slrlab.model.heads import BAYES_SOFTMAX, MultiHeadSLR, heads_attention
 from slrlab.model.lengths import LengthLaw
 from slrlab.model.tasks import TASKS, Task, make_task
 
@@ -64,9 +65,9 @@ def whole(low: int = 0, high: int | None = None) -> Parser:
     return parser(read)
 
 
-def lengths(text: Any) -> list[int]:
-    """Read lengths of sequences, such as 2,10,100."""
-    return [whole(2)(part) for part in str(text).split(",")]
+def listed(parse: Parser) -> Parser:
+    """Return the parser of several values with commas between them, such as 2,10,100."""
+    return lambda text: [parse(part) for part in str(text).split(",")]
 
 
 def option(help: str, parser: Parser | None = None, metavar: str = "", *names: str) -> Any:  # noqa: A002
@@ -89,9 +90,12 @@ def given(**options: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
+lengths = listed(whole(2))
+"""Reads lengths of sequences, or dimensions."""
+NUMBERS = listed(number("numbers"))
 FINITE = number("a finite number")
 POSITIVE, NOT_NEGATIVE = number("a finite number > 0"), number("a finite number >= 0")
-TASK = option(f"Task: {' or '.join(TASKS)}.", metavar="NAME")
+TASK = option(f"Task: {', '.join(TASKS)}.", metavar="NAME")
 SIGNAL = option("Signal strength ν ≥ 0; inf is allowed.", number("a number >= 0 or inf"), "ν")
 LENGTH = option(
     "Sequence length: 3 | 1,2,3 | 1:0.2,2:0.3,3:0.5 | uniform(1,10) | poisson(5) | geometric(20).",
@@ -114,6 +118,11 @@ PLOT = option("Draw it: .png, .pdf or .svg.", Path, "FILE")
 RIDGE_K = option("Ridge of the keys, ≥ 0.", NOT_NEGATIVE, "r")
 RIDGE_V = option("Ridge of the values, ≥ 0.", NOT_NEGATIVE, "r")
 SEED = option("Seed of what is drawn; several runs count up from it.", whole(), "n")
+TOKEN_LAW = option(
+    "Law of the entries of tokens: gaussian, rademacher, uniform, laplace or student(n); with "
+    "+ar1(r) the coordinates are correlated, with +shared(r) the tokens of a sequence.",
+    metavar="LAW",
+)
 TEST_SAMPLES = option("Fresh sequences that measure the risk.", whole(), "n")
 WEIGHTS = flag(
     "--weights", "Also what the weights do: hit rate, mean weight, entropy and calibration."
@@ -123,6 +132,7 @@ CSV = option("Write a CSV file.", Path, "FILE")
 STORE = option("SQLite file of results.", Path, "FILE")
 PROFILE = option("quick, full (the paper's size) or toy.", metavar="NAME")
 RESULTS = Path("results")
+_SHARE = "a number from 0 to 1"
 
 
 def read_task(
@@ -130,9 +140,22 @@ def read_task(
     signal: Annotated[float, SIGNAL] = 2.0,
     length: Annotated[Any, LENGTH] = 3,
     noise: Annotated[float, NOISE] = default(make_task, "noise"),
+    similarity: Annotated[
+        float | None, option("Similarity τ of the hard negative.", number(_SHARE), "τ")
+    ] = None,
+    needles: Annotated[int | None, option("Relevant tokens J of needles.", whole(1), "J")] = None,
+    variance: Annotated[
+        float | None, option("Variance of the relevant score of variance.", POSITIVE, "s²")
+    ] = None,
+    relevant_std: Annotated[
+        float | None, option("Standard deviation γ of the relevant token of marion.", POSITIVE, "γ")
+    ] = None,
 ) -> Task:
     """Build the task that its options describe."""
-    return make_task(task, signal=signal, length=length, noise=noise)
+    own = given(
+        similarity=similarity, needles=needles, variance=variance, relevant_std=relevant_std
+    )
+    return make_task(task, signal=signal, length=length, noise=noise, **own)
 
 
 def _bias(text: str) -> float | str:
@@ -149,8 +172,41 @@ def read_activation(
     return make_activation(activation, bias=bias)
 
 
-def _dimensions(text: str) -> list[int]:
-    return [whole(2)(part) for part in text.split(",")]
+def read_heads_task(
+    signals: Annotated[
+        Any,
+        option("Signal ν of each direction, or one for all.", NUMBERS, "ν,ν,…"),
+    ] = "6",
+    directions: Annotated[
+        int | None, option("Number of directions, if there is one signal.", whole(1), "K")
+    ] = None,
+    length: Annotated[Any, LENGTH] = 5,
+    noise: Annotated[float, NOISE] = default(MultiHeadSLR, "noise"),
+    probabilities: Annotated[
+        Any,
+        option("Probability of each direction; default: equal.", NUMBERS, "π,π,…"),
+    ] = None,
+) -> MultiHeadSLR:
+    """Build the task of several heads that its options describe."""
+    given = signals if len(signals) > 1 or directions is None else signals[0]
+    return MultiHeadSLR(given, length, noise, probabilities=probabilities, directions=directions)
+
+
+@dataclass(frozen=True)
+class HeadsAttention:
+    """The attention of several heads."""
+
+    activation: Annotated[
+        str, option(f"Attention of each head: as elsewhere, or {BAYES_SOFTMAX}.", metavar="NAME")
+    ] = "softmax"
+    bias: Annotated[
+        Any, option("Bias added to the scores: a number, or optimal.", _bias, "c|optimal")
+    ] = None
+
+    @property
+    def made(self) -> Activation | str:
+        """The activation, or the name of the attention that all heads share."""
+        return heads_attention(self.activation, bias=self.bias)
 
 
 @dataclass(frozen=True)
@@ -166,7 +222,7 @@ class Sizes:
         option(
             "Several dimensions, such as 250,1000: compare at each, and as D → ∞ by fitting a + "
             "b/D.",
-            _dimensions,
+            lengths,
             "D,D,…",
         ),
     ] = None

@@ -45,5 +45,5 @@ def population(
             order = OrderParameters(m_k, 0.0, R_k or 0.0, R_v or 0.0)
             best = best_value(task, activation, order) if m_v is None else m_v
             result = risk_at(task, activation, replace(order, m_v=best))
-        found = weight_statistics(task, activation, result) if weights else None
-    return output.result("Population risk", result, weights=found)
+        statistics = weight_statistics(task, activation, result) if weights else None
+    return output.result("Population risk", result, weights=statistics)

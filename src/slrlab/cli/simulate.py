@@ -14,6 +14,7 @@ from slrlab.cli.options import (
     RIDGE_V,
     SEED,
     TEST_SAMPLES,
+    TOKEN_LAW,
     Sizes,
     default,
     flag,
@@ -51,6 +52,7 @@ def simulate(
     seed: Annotated[int, SEED],
     test_samples: Annotated[int, TEST_SAMPLES],
     dtype: Annotated[str, option("Precision of the tokens.", str, "float32|float64")],
+    token_law: Annotated[str, TOKEN_LAW],
     teacher: Annotated[str, option("Law of the teachers.", str, "normalised|gaussian")],
     max_steps: Annotated[int, option("Quasi-Newton steps at most.", whole(1), "n")],
     compare: Annotated[bool, flag("--compare", _COMPARE)] = False,
@@ -74,6 +76,7 @@ def simulate(
         "start": start,
         "test_samples": test_samples,
         "dtype": dtype,
+        "token_law": token_law,
         "teacher": teacher,
         "max_steps": max_steps,
     }

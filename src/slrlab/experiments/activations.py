@@ -141,7 +141,7 @@ class ActivationComparison(Result):
         texts = []
         for row in self.rows:
             given = row.to_dict()
-            text = [_short(given[name]) for name in (*varied, "activation")]
+            text = [_short(given.get(name, "")) for name in (*varied, "activation")]
             text += [_rounded(row.risk) + _between(row), _rounded(row.bayes_risk)]
             text += [_value(row.excess)]  # its error is that of the risk
             if trained:
@@ -161,7 +161,9 @@ class ActivationComparison(Result):
     def _varied(self) -> list[str]:
         """Names of the settings that differ between rows."""
         whole = [row.to_dict() for row in self.rows]
-        return [name for name in SETTING if len({str(row[name]) for row in whole}) > 1]
+        own = (name for row in self.rows for name in row.setting.task.parameters)
+        names = dict.fromkeys((*SETTING, *own))
+        return [name for name in names if len({str(row.get(name)) for row in whole}) > 1]
 
     def summary(self) -> str:
         """Return the setting and a line for each activation, rounded to the errors."""

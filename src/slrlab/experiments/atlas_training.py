@@ -20,16 +20,19 @@ import pandas as pd
 
 from slrlab import _checks
 from slrlab._errors import ComputationError
-from slrlab._result import Estimate
+from slrlab._result import Estimate, Status
 from slrlab._types import Report
 from slrlab.experiments.activations import Compared, Kind, portable
+from slrlab.experiments.encoding import storable
 from slrlab.experiments.learning_curve import TOLERANCE, trained_curve
 from slrlab.experiments.parallel import parallel_map
 from slrlab.model.activations import ACTIVATIONS, Projection, make_activation
+from slrlab.model.lengths import LengthLaw
 from slrlab.model.setting import Setting
 from slrlab.model.tasks import SpikedSLR, Task
 from slrlab.theory.bayes_optimal import BayesOptimal, bayes_optimal
 from slrlab.theory.erm import ErmTheory
+from slrlab.theory.erm.result import ErmBranch
 from slrlab.theory.landscape import gradient_flow, minimum_from
 from slrlab.theory.landscape.risk import make_landscape
 from slrlab.theory.population.bayes_risk import bayes_risk
@@ -59,6 +62,8 @@ COLUMNS = (
     *("mismatched", "mismatched_risk", "training_time", "slowest_time", "reached", "reason"),
 )
 _SHOWN = ("replicon", "mismatched minimum", "training time", "starts", "reason")
+
+storable(Status, LengthLaw, Setting, ErmBranch, ErmTheory, BayesOptimal)
 
 Part = tuple[str, Kind, Task, tuple[float, ...], float]
 Row = dict[str, Any]
@@ -178,8 +183,8 @@ def _infinite_row(kind: Kind, task: Task) -> Row:
     """Return the row of infinite data: least risk, mismatched minimum and training time."""
     least = minimal_risk(task, kind)
     row = Compared(least, bayes_risk(task)).to_dict() | _known(kind)
-    found = _refusable(lambda: _mismatched(kind, task) | _training_times(kind, task, least))
-    return row | ({"reason": found} if isinstance(found, str) else found)
+    columns = _refusable(lambda: _mismatched(kind, task) | _training_times(kind, task, least))
+    return row | ({"reason": columns} if isinstance(columns, str) else columns)
 
 
 def _known(kind: Kind) -> Row:

@@ -54,8 +54,8 @@ def _frame(item: _Item) -> pd.DataFrame:
     """Return the rows of one activation."""
     kind, signal, fit, use = item
     activation = make_activation(kind)
-    found = length_transfer(SpikedSLR(signal, fit), kind, fit=fit, use=use, rule=RULES).to_frame()
-    frame = found[_KEPT]
+    table = length_transfer(SpikedSLR(signal, fit), kind, fit=fit, use=use, rule=RULES).to_frame()
+    frame = table[_KEPT]
     frame.insert(0, "activation", activation.name)
     frame.insert(1, "family", activation.family)
     return frame

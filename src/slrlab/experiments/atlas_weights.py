@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from slrlab._types import Report
-from slrlab.experiments.activations import Kind
+from slrlab.experiments.activations import Kind, portable
 from slrlab.experiments.parallel import parallel_map
 from slrlab.model.activations import ACTIVATIONS, make_activation
 from slrlab.model.tasks import SpikedSLR, Task
@@ -41,18 +41,18 @@ def atlas_weights(
     The arguments are those of `slrlab.experiments.atlas.atlas`, with one task in place of a panel.
     """
     kinds = list(ACTIVATIONS) if activations is None else list(activations)
-    items = [(task, make_activation(kind)) for kind in kinds]
+    items = [(task, portable(kind, workers)) for kind in kinds]
     rows = parallel_map(weights_row, items, label="weights", report=report, workers=workers)
     return pd.DataFrame(rows)
 
 
-def weights_row(item: tuple[Task, Any]) -> dict[str, Any]:
+def weights_row(item: tuple[Task, Kind]) -> dict[str, Any]:
     """Return the row of one task and activation."""
-    task, activation = item
+    task, activation = item[0], make_activation(item[1])
     best = minimal_risk(task, activation)
-    found = weight_statistics(task, activation, best)
+    statistics = weight_statistics(task, activation, best)
     row: dict[str, Any] = {"activation": activation.name, "family": activation.family}
     row |= {"risk": best.risk, "excess": best.excess, "m_k": best.m_k, "bias": best.bias}
     for name in NUMBERS:
-        row |= {name: getattr(found, name), f"{name}_error": found.errors[name]}
-    return row | {"scale": found.scale, "status": str(found.status)}
+        row |= {name: getattr(statistics, name), f"{name}_error": statistics.errors[name]}
+    return row | {"scale": statistics.scale, "status": str(statistics.status)}

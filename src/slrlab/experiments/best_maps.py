@@ -22,6 +22,7 @@ from slrlab._plot import axes_of
 from slrlab._result import Estimate, Result, Status
 from slrlab._types import FloatArray
 from slrlab.model.activations import SOFTPLUS, Normalised, make_activation
+from slrlab.model.arrangements import ArrangementTask, check_family
 from slrlab.model.setting import Setting
 from slrlab.model.tasks import Task, TiltedTask
 from slrlab.theory.population.bayes_risk import bayes_risk
@@ -122,7 +123,8 @@ def best_normalised(task: Task, *, knots: int = 13, seed: int = 0) -> BestMap:
 
     ``E‖p − bσ‖²``, the excess, is minimised on a sample over ``b`` and the slopes of ``log φ``, all
     ``>= 0``; the start is softplus. The risk is that on a fresh sample. The closed form of
-    ``log φ`` is the log posterior, which is linear in the score for the tasks of the package.
+    ``log φ`` is the log posterior, which is linear in the score for the tasks of the paper; a task
+    with several kinds of tokens has none.
 
     Raises
     ------
@@ -131,6 +133,7 @@ def best_normalised(task: Task, *, knots: int = 13, seed: int = 0) -> BestMap:
     """
     from scipy.optimize import least_squares
 
+    check_family(task)
     if math.isinf(task.signal):
         _checks.fail("signal", "finite", task.signal)
     x = np.linspace(*_ends(task), _checks.integer(knots, "knots", low=3))
@@ -145,7 +148,9 @@ def best_normalised(task: Task, *, knots: int = 13, seed: int = 0) -> BestMap:
     )
     excess = Estimate.of(_NormalisedFit(x, fresh).block_excess(done.x))
     values = np.concatenate([[0.0], np.cumsum(done.x[1:] * np.diff(x))])
-    exact, middle = task.log_posterior(x), x.size // 2
+    exact, middle = np.full_like(x, math.nan), x.size // 2
+    if not isinstance(task, ArrangementTask):  # else the posterior is no such map
+        exact = task.log_posterior(x)
     least = bayes_risk(task).risk
     return BestMap(
         status=Status.SAMPLED if done.success else Status.NOT_CONVERGED,

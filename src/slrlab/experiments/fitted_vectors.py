@@ -65,14 +65,14 @@ class FittedVectors(SquaredNorms):
         if math.isinf(self.m_k):
             return self._risk_of_limit(task)
         order = OrderParameters(factor * self.m_k, self.m_v, factor**2 * self.R_k, self.R_v)
-        found = risk_at(task, self.activation, order, tolerance=1e-6 if self.errors else 1e-9)
-        error = found.error
+        here = risk_at(task, self.activation, order, tolerance=1e-6 if self.errors else 1e-9)
+        error = here.error
         if self.errors:
-            error += 2.0 * abs(found.A) * self.errors["m_v"] + found.B * self.errors["q_v"]
+            error += 2.0 * abs(here.A) * self.errors["m_v"] + here.B * self.errors["q_v"]
             for m_k, q_k in ((self.errors["m_k"], 0.0), (0.0, self.errors["q_k"])):
                 ahead, behind = (self._moved(task, factor, s * m_k, s * q_k) for s in (1.0, -1.0))
                 error += abs(ahead - behind) / 2.0
-        return found.risk, error, found.status
+        return here.risk, error, here.status
 
     def _moved(
         self,
@@ -154,20 +154,20 @@ def fit_vectors(
 
 
 def _best(task: Task, activation: Activation) -> FittedVectors:
-    found = minimal_risk(task, activation)
-    shaped = found.setting.activation or activation
-    if math.isinf(found.bias) and math.isfinite(found.m_k):
+    population = minimal_risk(task, activation)
+    shaped = population.setting.activation or activation
+    if math.isinf(population.bias) and math.isfinite(population.m_k):
         shaped = SOFTMAX  # what the map tends to as its bias grows
     return FittedVectors(
         activation=shaped,
-        m_k=found.m_k,
-        m_v=found.m_v,
+        m_k=population.m_k,
+        m_v=population.m_v,
         R_k=0.0,
         R_v=0.0,
-        bias=found.bias,
-        risk=found.risk,
-        error=found.error,
-        status=found.status,
+        bias=population.bias,
+        risk=population.risk,
+        error=population.error,
+        status=population.status,
         setting=Setting(task, activation),
     )
 
@@ -191,12 +191,12 @@ def _trained(
         shift = activation.shift(length)
     if "ridge_k" in options:
         ridges = {"ridge_k": options["ridge_k"] / s**2, "ridge_v": options["ridge_v"] / f**2}
-        found = erm_theory(task, base, alpha=alpha, **{**options, **ridges})
+        trained = erm_theory(task, base, alpha=alpha, **{**options, **ridges})
     else:
-        found = optimal_ridge(task, base, alpha=alpha, **options)
+        trained = optimal_ridge(task, base, alpha=alpha, **options)
     scales = {"m_k": s, "q_k": s**2, "m_v": f, "q_v": f**2}
-    order = {name: getattr(found, name) / scale for name, scale in scales.items()}
-    bias, given = found.bias - shift, found.setting
+    order = {name: getattr(trained, name) / scale for name, scale in scales.items()}
+    bias, given = trained.bias - shift, trained.setting
     return FittedVectors(
         activation=activation.with_bias(bias if math.isfinite(bias) else 0.0),
         m_k=order["m_k"],
@@ -204,9 +204,9 @@ def _trained(
         R_k=max(0.0, order["q_k"] - order["m_k"] ** 2),
         R_v=max(0.0, order["q_v"] - order["m_v"] ** 2),
         bias=bias,
-        risk=found.test_risk,
-        error=found.test_risk_error,
-        status=found.status,
+        risk=trained.test_risk,
+        error=trained.test_risk_error,
+        status=trained.status,
         setting=Setting(task, activation, alpha, given.ridge_k * s**2, given.ridge_v * f**2),
-        errors={name: found.errors.get(name, math.nan) / scale for name, scale in scales.items()},
+        errors={name: trained.errors.get(name, math.nan) / scale for name, scale in scales.items()},
     )

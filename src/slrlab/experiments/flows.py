@@ -185,7 +185,7 @@ def compare_descent(
     batch = dim + dim % 2 if batch is None else _checks.integer(batch, "batch", low=2)
     descend = partial(online_sgd, rate=rate * dim, batch=batch, mirrored=True)
     follow = partial(gradient_flow, landscape=landscape)
-    return _compare(task, activation, descend, follow, dim=dim, rate=rate, **options)
+    return compare_paths(task, activation, descend, follow, dim=dim, rate=rate, **options)
 
 
 def compare_sgd(
@@ -225,7 +225,7 @@ def compare_sgd(
     dim, rate = _checks.integer(dim, "dim", low=4), _checks.positive(rate, "rate")
     descend = partial(online_sgd, rate=rate, batch=batch)
     follow = partial(sgd_flow, rate=rate, batch=batch, landscape=landscape)
-    return _compare(task, activation, descend, follow, dim=dim, rate=rate, **options)
+    return compare_paths(task, activation, descend, follow, dim=dim, rate=rate, **options)
 
 
 def place_start(
@@ -250,7 +250,7 @@ def place_start(
     return Weights(k @ basis, v @ basis, bias)
 
 
-def _compare(
+def compare_paths(
     task: Task,
     activation: Activation | str,
     descend: Callable[..., Trajectory],
@@ -283,7 +283,8 @@ def _compare(
         own = {"start": first, "teacher": teacher, "seed": number}
         runs.append(descend(task, chosen, **path, **own, report=report))
     times = max((run.times for run in runs), key=len)
-    begin = {"start": start, "size": size, "bias": bias}
+    begin = {"start": start} | ({} if size is None else {"size": size})
+    begin |= {} if bias is None else {"bias": bias}
     stop = {"time": max(time, float(times[-1])), "times": times, "tolerance": _STILL}
     flow = follow(task, chosen, **begin, **stop, seed=seed, report=report)
     worst = Status.worst(run.status for run in runs)

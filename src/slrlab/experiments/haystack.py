@@ -18,7 +18,7 @@ from slrlab._plot import axes_of, mark_of
 from slrlab._result import Result, Status
 from slrlab._types import Axes, DataFrame, FloatArray
 from slrlab.experiments.activations import STANDARD, Kind, several
-from slrlab.experiments.requirements import BAYES_NAME
+from slrlab.experiments.demands import BAYES_NAME
 from slrlab.model.activations import Activation, make_activation
 from slrlab.model.setting import Setting
 from slrlab.model.tasks import Task, TiltedTask, check_task

@@ -13,44 +13,22 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
 from slrlab import _checks
-from slrlab._errors import ComputationError
 from slrlab._plot import BAYES, axes_of, log_scale, mark_of
 from slrlab._result import Estimate, Result, Status
 from slrlab._types import Axes, DataFrame, Report
 from slrlab.experiments.activations import STANDARD, Kind, portable, several
+from slrlab.experiments.demands import BAYES_NAME, Demand, Search, least_meeting
 from slrlab.experiments.encoding import storable
 from slrlab.experiments.parallel import parallel_map
-from slrlab.model.activations import Activation, make_activation
+from slrlab.model.activations import Activation
 from slrlab.model.lengths import LengthLike
 from slrlab.model.tasks import Task, make_task
-from slrlab.theory.bayes_optimal import bayes_optimal
-from slrlab.theory.erm import ErmTheory, optimal_ridge
-from slrlab.theory.population.bayes_risk import bayes_risk
-from slrlab.theory.population.hit_rate import hit_rate as hit_rate_of
-from slrlab.theory.population.minimal import minimal_risk
 
-BAYES_NAME = "Bayes"
-_ANY = "any increasing"
 _SIGNALS = (1e-6, 4.0, 1e9)  # least, first and largest that are tried
 _ALPHAS = (0.05, 2.0, 1e4)  # samples per dimension, likewise
-_STEP = 3.0  # factor between those that are tried
 _FINE, _COARSE = 1e-7, 0.02  # accuracy of the log of a signal, and where training is solved
 
-_Item: TypeAlias = tuple[Task, "Kind | None", float, "float | None", "_Demand", float]
-
-
-@dataclass(frozen=True)
-class _Demand:
-    """A bound on the risk from above, or on the hit rate from below."""
-
-    quantity: str
-    target: float
-
-    def excess(self, value: float) -> float:
-        """Return a number that is positive where the demand is not met, and smooth."""
-        low = 1e-300
-        ratio = math.log(max(value, low) / self.target)
-        return ratio if self.quantity == "risk" else -ratio
+_Item: TypeAlias = tuple[Task, "Kind | None", float, "float | None", Demand, float]
 
 
 @dataclass(frozen=True)
@@ -233,20 +211,20 @@ def require(
     )
 
 
-def _demand(risk: float | None, hit_rate: float | None, noise: float) -> _Demand:
+def _demand(risk: float | None, hit_rate: float | None, noise: float) -> Demand:
     if (risk is None) == (hit_rate is None):
         _checks.fail("risk", "given, or hit_rate, but not both", risk)
     if hit_rate is not None:
         accepted = "a number between 0 and 1"
         rate = _checks.real(hit_rate, "hit_rate", accepted=accepted, low=0.0, high=1.0)
         return (
-            _Demand("hit_rate", rate)
+            Demand("hit_rate", rate)
             if 0.0 < rate < 1.0
             else _checks.fail("hit_rate", accepted, hit_rate)
         )
     floor = _checks.non_negative(noise, "noise") ** 2
     accepted = f"a finite number > {floor:g}, the variance of the noise"
-    return _Demand("risk", _checks.real(risk, "risk", accepted=accepted, low=floor, open_low=True))
+    return Demand("risk", _checks.real(risk, "risk", accepted=accepted, low=floor, open_low=True))
 
 
 def _given(values: Any, name: str) -> list[float | None]:
@@ -266,7 +244,7 @@ def _alphas(values: Any) -> list[float]:
 def _need(item: _Item) -> Need:
     """Return what one activation needs, by a root of the excess over the demand."""
     task, kind, alpha, signal, demand, tolerance = item
-    search = _Search(task, kind, demand, tolerance)
+    search = Search(task, kind, demand, tolerance)
     if signal is None:
         at: Callable[[float], Any] = lambda nu: search.at(nu, alpha)  # noqa: E731
         edges = (*_SIGNALS, math.inf if task.allows_infinite_signal else _SIGNALS[-1])
@@ -274,106 +252,18 @@ def _need(item: _Item) -> Need:
         at = lambda samples: search.at(signal, samples)  # noqa: E731
         edges = (*_ALPHAS, math.inf)
     accuracy = _FINE if signal is None and math.isinf(alpha) else _COARSE
-    answer, value, status, note = _least(at, edges, demand, accuracy)
-    found = {"signal": answer, "alpha": alpha}
+    answer, value, status, note = least_meeting(at, edges, demand, accuracy)
+    needed = {"signal": answer, "alpha": alpha}
     return Need(
         status=status,
         activation=search.name,
         length=str(task.length),
-        **(found if signal is None else {"signal": signal, "alpha": answer}),
+        **(needed if signal is None else {"signal": signal, "alpha": answer}),
         value=value.value,
         error=value.error,
         possible=not math.isnan(answer),
         note=note,
     )
-
-
-def _least(
-    at: Callable[[float], tuple[Estimate, Status]],
-    edges: tuple[float, float, float, float],
-    demand: _Demand,
-    accuracy: float,
-) -> tuple[float, Estimate, Status, str]:
-    """Return the least number at which a demand is met, with value, status and a note."""
-    from scipy.optimize import brentq
-
-    low, middle, high, limit = edges
-    best, status = at(limit)
-    words = demand.quantity.replace("_", " ")
-    if demand.excess(best.value) > 0.0:
-        edge = "above" if demand.quantity == "risk" else "below"
-        return math.nan, best, status, f"impossible: its {words} stays {edge} {best.value:.4g}"
-
-    def excess(log_x: float) -> float:
-        return demand.excess(at(math.exp(log_x))[0].value)
-
-    # from the middle outwards: the ends are the most expensive
-    step = _STEP if excess(math.log(middle)) > 0.0 else 1.0 / _STEP
-    inner, outer = middle, middle * step
-    while low <= outer <= high and (excess(math.log(outer)) > 0.0) == (step > 1.0):
-        inner, outer = outer, outer * step
-    if not low <= outer <= high:
-        value, status = at(inner)
-        if step < 1.0:
-            return inner, value, status, f"{inner:g} or less"
-        return math.nan, value, Status.BOUNDARY, f"more than {inner:g} is needed"
-    root = brentq(excess, math.log(inner), math.log(outer), xtol=accuracy, rtol=1e-12)
-    answer = math.exp(root)
-    for _ in range(20):  # the root is known up to the accuracy: end on the side that meets it
-        value, status = at(answer)
-        if demand.excess(value.value) <= 0.0:
-            break
-        answer *= math.exp(accuracy)
-    return answer, value, status, ""
-
-
-class _Search:
-    """Risk or hit rate of one activation (None: the best predictor) at any signal and alpha."""
-
-    def __init__(self, task: Task, kind: Kind | None, demand: _Demand, tolerance: float) -> None:
-        self.task, self.demand, self.tolerance = task, demand, tolerance
-        self.activation = None if kind is None else make_activation(kind)
-        self.hits = demand.quantity == "hit_rate"
-        own = "" if self.activation is None else self.activation.name
-        self.name = own or (_ANY if self.hits else BAYES_NAME)
-        self.trained: ErmTheory | None = None
-
-    def at(self, signal: float, alpha: float) -> tuple[Estimate, Status]:
-        """Return the value with its error, and its status."""
-        task = make_task(
-            self.task.name, signal=signal, length=self.task.length, noise=self.task.noise
-        )
-        try:
-            return self._value(task, alpha)
-        except (ComputationError, ValueError):
-            worst = 0.0 if self.hits else task.trivial_risk
-            return Estimate(worst, math.nan), Status.FAILED
-
-    def _value(self, task: Task, alpha: float) -> tuple[Estimate, Status]:
-        if self.activation is None or (math.isinf(alpha) and self.hits):
-            return self._best(task, alpha)
-        if math.isinf(alpha):
-            result = minimal_risk(task, self.activation)
-            return Estimate(result.risk, result.error), result.status
-        start = self.trained
-        found = optimal_ridge(
-            task, self.activation, alpha=alpha, tolerance=self.tolerance, start=start
-        )
-        if not found.status.usable:
-            raise ComputationError("no solution")
-        self.trained = found
-        if self.hits:
-            return Estimate(hit_rate_of(task, found), math.nan), found.status
-        return found.risk, found.status
-
-    def _best(self, task: Task, alpha: float) -> tuple[Estimate, Status]:
-        if self.hits:
-            return Estimate(hit_rate_of(task), 0.0), Status.CONVERGED
-        if math.isinf(alpha):
-            least = bayes_risk(task)
-            return Estimate(least.risk, least.error), least.status
-        optimal = bayes_optimal(task, alpha=alpha)
-        return Estimate(optimal.risk_it, optimal.error), optimal.status
 
 
 def _shown(number: float) -> str:

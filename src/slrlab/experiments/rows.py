@@ -12,7 +12,7 @@ from typing import Any
 from slrlab._errors import ComputationError
 from slrlab._types import DataFrame
 from slrlab.experiments.activations import STANDARD, Compared, Kind
-from slrlab.experiments.requirements import BAYES_NAME
+from slrlab.experiments.demands import BAYES_NAME
 from slrlab.model.activations import make_activation
 from slrlab.model.tasks import Task
 from slrlab.theory.bayes_optimal import bayes_optimal

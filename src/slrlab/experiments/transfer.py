@@ -22,6 +22,7 @@ from slrlab.experiments.fitted_vectors import FittedVectors, fit_vectors
 from slrlab.experiments.parallel import parallel_map
 from slrlab.model.activation_code import activation_code
 from slrlab.model.activations import Activation, make_activation
+from slrlab.model.arrangements import check_family
 from slrlab.model.families import LengthScaled
 from slrlab.model.lengths import LengthLaw
 from slrlab.model.setting import Setting
@@ -245,6 +246,7 @@ def length_transfer(
     """
     if not isinstance(task, Task):
         _checks.fail("task", "a Task such as SpikedSLR(signal=2.0, length=3)", task, TypeError)
+    check_family(task)
     if isinstance(task, TiltedTask) and math.isinf(task.signal):
         _checks.fail("signal", "finite: else the best keys are infinite", task.signal)
     fits, uses = _lengths(fit, "fit"), _lengths(use, "use")
@@ -263,12 +265,12 @@ def length_transfer(
         )
         for length in lengths
     ]
-    found = parallel_map(_from_length, items, label="transfer", report=report, workers=workers)
-    own = {length: (risk, error) for length, (risk, error, _) in zip(lengths, found, strict=True)}
+    results = parallel_map(_from_length, items, label="transfer", report=report, workers=workers)
+    own = {length: (risk, error) for length, (risk, error, _) in zip(lengths, results, strict=True)}
     unknown = (math.nan, math.nan)
     points = [
         replace(point, refitted_risk=risk, refitted_error=error)
-        for *_, part in found
+        for *_, part in results
         for point in part
         for risk, error in [own.get(point.use, unknown)]
     ]

@@ -17,7 +17,10 @@ from slrlab.theory.erm import erm_theory
 
 
 def compile_kernels() -> None:
-    """Call every compiled kernel once, at a small size."""
+    """Call every compiled kernel once, at a small size, but those of several heads.
+
+    Only two figures of the full profile need these.
+    """
     task = SpikedSLR(1.0, LengthLaw.of(2))
     small: dict[str, Any] = {"dim": 8, "test_samples": 10}
     ridges: dict[str, Any] = {"alpha": 4.0, "ridge_k": 1.0, "ridge_v": 1.0}

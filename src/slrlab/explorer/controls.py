@@ -14,9 +14,10 @@ from typing import Any
 
 from slrlab import _checks
 from slrlab.experiments.activations import STANDARD
+from slrlab.experiments.stored import SIGNALS
 from slrlab.model.activations import make_activation
 from slrlab.model.lengths import LengthLaw
-from slrlab.model.tasks import TASKS, Task, make_task
+from slrlab.model.tasks import Task, make_task
 
 MOST_ACTIVATIONS = 6
 LONGEST = 10**6
@@ -25,6 +26,7 @@ _LARGEST_SIGNAL = 1e4
 _SEPARATOR = ";"  # no expression has one
 _ALWAYS = ("signal", "length")  # in every address: the views begin with different ones
 
+TASKS = tuple(SIGNALS)  # those of the paper; other tasks have parameters of their own
 X = ("signal", "length")
 RIDGES = ("best", "given")
 DEMANDS = ("risk", "hit_rate")

@@ -17,13 +17,13 @@ from slrlab.explorer.controls import (
     MOST_ACTIVATIONS,
     RANKINGS,
     RIDGES,
+    TASKS,
     Controls,
     X,
     read_control,
 )
 from slrlab.explorer.view import View
 from slrlab.model.activations import ACTIVATIONS
-from slrlab.model.tasks import TASKS
 
 _CONTROLS, _MESSAGES, _PICKED = "controls", "messages", "picked"
 _NOISES = (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
@@ -112,7 +112,7 @@ def _shared() -> None:
     _widget(
         st.segmented_control, "task", "Task", list(TASKS), format_func=_task_name, required=True
     )
-    signals = sorted({*SIGNALS.get(controls.task, SIGNALS["spiked"]), controls.signal})
+    signals = sorted({*SIGNALS[controls.task], controls.signal})
     _widget(st.select_slider, "signal", "Signal ν", signals, format_func=lambda x: f"{x:g}")
     lengths = sorted(map(str, LENGTHS), key=int)
     if controls.length not in lengths:

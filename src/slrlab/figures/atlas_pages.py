@@ -65,9 +65,9 @@ def _page(row: pd.Series, own: pd.DataFrame, more: Mapping[str, pd.DataFrame]) -
     activation = make_activation(name)
     card = CARDS.get(name)
     words = [f"Rank {row['rank']}. {verdict(row)}", advice(row)]
-    found = traits(activation)
-    if found:
-        words.append(f"Traits: {', '.join(found)}.")
+    known = traits(activation)
+    if known:
+        words.append(f"Traits: {', '.join(known)}.")
     if card is not None:
         words += [card.note, f"Limits: {card.limits}" if card.limits else ""]
         words += [f"Source: {card.source}."]

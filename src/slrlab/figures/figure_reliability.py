@@ -59,11 +59,11 @@ def _rows(setting: tuple[str, str, float, dict[str, int]]) -> list[Row]:
     if panel == "trained":
         training = Setting(TASK, SOFTMAX, ALPHA, ridge, RIDGE_V)
         order = erm_theory(**training.arguments, tolerance=TOLERANCE)
-    found = weight_statistics(TASK, activation, order, **sizes)
-    row: Row = {"panel": panel, "activation": activation, "ridge_k": ridge, "scale": found.scale}
-    row |= {"m_k": found.m_k, "R_k": found.R_k, "hit_rate": found.hit_rate}
-    row["status"] = str(found.status if order is None else order.status)
-    bins = found.to_frame()
+    weights = weight_statistics(TASK, activation, order, **sizes)
+    row: Row = {"panel": panel, "activation": activation, "ridge_k": ridge, "scale": weights.scale}
+    row |= {"m_k": weights.m_k, "R_k": weights.R_k, "hit_rate": weights.hit_rate}
+    row["status"] = str(weights.status if order is None else order.status)
+    bins = weights.to_frame()
     names = [str(name) for name in bins]
     return [row | dict(zip(names, line, strict=True)) for line in bins.to_numpy().tolist()]
 

@@ -77,7 +77,7 @@ def _map(item: tuple[str, int]) -> pd.DataFrame:
 def _trained(item: tuple[int, float]) -> pd.DataFrame:
     """Return the losses of trained softmax by all rules."""
     count, tolerance = item
-    found = length_transfer(
+    transfer = length_transfer(
         SpikedSLR(SIGNAL, FIT),
         "softmax",
         fit=FIT,
@@ -89,7 +89,7 @@ def _trained(item: tuple[int, float]) -> pd.DataFrame:
         refit=False,
         tolerance=tolerance,
     )
-    return found.to_frame()[_KEPT].assign(panel="trained", activation="softmax")
+    return transfer.to_frame()[_KEPT].assign(panel="trained", activation="softmax")
 
 
 @style.house_style()

@@ -26,7 +26,7 @@ class About:
     ``caption`` says in two to four sentences what is drawn and what to see. ``costs`` are the
     seconds of one core that each stage (a label of its progress) takes in the quick profile.
     ``compiled`` is true if it calls compiled kernels. ``section`` is the part of the report that
-    shows it.
+    shows it; ``report`` are the profiles whose report has it (``toy`` is as ``quick``).
     """
 
     title: str
@@ -34,6 +34,7 @@ class About:
     costs: Mapping[str, float] = field(default_factory=dict)
     compiled: bool = False
     section: str = "Figures"
+    report: tuple[str, ...] = ("quick", "full")
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "caption", " ".join(self.caption.split()))
@@ -59,6 +60,12 @@ FIGURES, TABLES = _modules("figure"), _modules("table")
 def depends_on_profile(value: object) -> bool:
     """Return whether a constant of a module has one value for each profile."""
     return isinstance(value, dict) and set(value) == set(PROFILES)
+
+
+def reported_figures(profile: str) -> list[str]:
+    """Return the names of the figures that the report of a profile has."""
+    chosen = "quick" if profile == "toy" else profile
+    return [name for name in FIGURES if chosen in figure_module(name).ABOUT.report]
 
 
 def figure_module(name: str) -> ModuleType:

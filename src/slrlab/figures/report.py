@@ -20,10 +20,10 @@ from slrlab.experiments.store import versions
 from slrlab.experiments.student import difference, family_p, normal_score
 from slrlab.figures.page import cell, page, picture, wide
 from slrlab.figures.registry import (
-    FIGURES,
     TABLES,
     depends_on_profile,
     figure_module,
+    reported_figures,
     table_module,
 )
 from slrlab.theory.erm.fields import BLOCKS
@@ -44,12 +44,14 @@ class Contents:
     @property
     def figures(self) -> list[str]:
         """Names of the finished figures."""
-        return [name for name in FIGURES if figure_item(name) in self.finished]
+        names = reported_figures(self.profile)
+        return [name for name in names if figure_item(name) in self.finished]
 
     @property
     def pending(self) -> list[str]:
         """Items that are not finished."""
-        items = [*map(figure_item, FIGURES), *map(table_item, TABLES), CLAIMS_ITEM]
+        figures = map(figure_item, reported_figures(self.profile))
+        items = [*figures, *map(table_item, TABLES), CLAIMS_ITEM]
         return [item for item in items if item not in self.finished]
 
 
@@ -185,7 +187,7 @@ def _against_training(frame: pd.DataFrame) -> str:
 
 def _all_settings(profile: str) -> str:
     """Return the constants of each module: the sizes that its figure or table was made with."""
-    modules = {figure_item(name): figure_module(name) for name in FIGURES}
+    modules = {figure_item(name): figure_module(name) for name in reported_figures(profile)}
     modules |= {table_item(name): table_module(name) for name in TABLES}
     rows = []
     for name, module in modules.items():
@@ -220,7 +222,7 @@ def _plain(value: object) -> str:
 def _sections(contents: Contents) -> Iterator[str]:
     """Yield the figures, under a heading for each section."""
     names: dict[str, list[str]] = {}
-    for name in FIGURES:
+    for name in reported_figures(contents.profile):
         names.setdefault(figure_module(name).ABOUT.section, []).append(name)
     for section, members in names.items():
         yield f"<h2>{section}</h2>{''.join(_picture(contents, name) for name in members)}"

@@ -22,7 +22,13 @@ from slrlab.experiments.executors import default_workers
 from slrlab.experiments.parallel import parallel_map, remember, set_rank, shared_workers
 from slrlab.experiments.warm_up import compile_kernels
 from slrlab.figures import compute_figure, draw_figure, make_table
-from slrlab.figures.registry import FIGURES, PROFILES, TABLES, figure_module, table_module
+from slrlab.figures.registry import (
+    PROFILES,
+    TABLES,
+    figure_module,
+    reported_figures,
+    table_module,
+)
 from slrlab.figures.report import CLAIMS_ITEM, Contents, figure_item, render, table_item
 
 # seconds of one core, for the time left; the modules of figures and tables have theirs
@@ -118,7 +124,7 @@ def reproduce_all(
     out.mkdir(parents=True, exist_ok=True)
     items = _items(out, profile)
     page = out / "report.html"
-    overall = Overall(list(items), page, _all_costs(), report)
+    overall = Overall(list(items), page, _all_costs(profile), report)
     contents = Contents(out, profile)
     paths: list[Path] = []
     start = time.perf_counter()
@@ -141,7 +147,7 @@ def _items(out: Path, profile: str) -> dict[str, Item]:
     """Return what to compute, in order: figures, tables, claims."""
     items: dict[str, Item] = {
         figure_item(name): partial(_figure, name, out, profile)
-        for name in sorted(FIGURES, key=_turn)
+        for name in sorted(reported_figures(profile), key=_turn)
     }
     items |= {table_item(name): partial(_table, name, out, profile) for name in TABLES}
     return items | {CLAIMS_ITEM: lambda report: run_claims(report=report)}
@@ -154,9 +160,9 @@ def _turn(name: str) -> tuple[bool, float]:
     return about.compiled, -cost if about.compiled else cost
 
 
-def _all_costs() -> dict[str, float]:
+def _all_costs(profile: str) -> dict[str, float]:
     """Return the cost of every stage."""
-    modules = [*map(figure_module, FIGURES), *map(table_module, TABLES)]
+    modules = [*map(figure_module, reported_figures(profile)), *map(table_module, TABLES)]
     return COSTS | {label: cost for module in modules for label, cost in module.ABOUT.costs.items()}
 
 
@@ -181,7 +187,8 @@ def _in_turn(items: dict[str, Item], report: Report) -> Iterator[tuple[str, Any]
     try:
         compiled = _begin(threads, -1, partial(_compile, report))
         futures: dict[str, Future[Any]] = {}
-        soon = [figure_item(name) for name in FIGURES if not figure_module(name).ABOUT.compiled]
+        names = reported_figures("full")
+        soon = [figure_item(name) for name in names if not figure_module(name).ABOUT.compiled]
         for rank, (name, run) in enumerate(items.items()):
             before = None if name in soon else compiled
             futures[name] = _begin(threads, rank, partial(_after, before, run, report))

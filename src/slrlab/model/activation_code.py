@@ -2,10 +2,11 @@
 
 Shipped maps have closed forms inside the kernel. Any other scalar map is tabulated with its two
 derivatives and interpolated to about 1e-12, so that a new activation compiles nothing. A kink is
-rounded: the kernels see the map averaged over scores shifted by a triangular law on one cell of the
-table to either side, ``h = 1/128``. At a kink where the slope jumps by ``J`` this adds ``Jh/6``, at
-distance ``h`` it adds nothing, and averages over scores change by ``Jh²/12`` times their density.
-Importing this module compiles nothing.
+rounded, that of a projection too: the kernels see the map averaged over scores shifted by a
+triangular law on one cell of the table to either side, ``h = 1/128``. At a kink where the slope
+jumps by ``J`` this adds ``Jh/6``, at distance ``h`` it adds nothing, and averages over scores
+change by ``Jh²/12`` times their density. The threshold of normmax moves by less than ``h²``
+wherever the scores are. Importing this module compiles nothing.
 """
 
 from __future__ import annotations
@@ -18,9 +19,16 @@ import numpy as np
 from slrlab._types import FloatArray
 from slrlab.model import activations
 from slrlab.model.activations import Activation, Elementwise, Normalised, Projection, ScalarMap
-from slrlab.model.families import LengthScaled, Ratio, StickBreaking, TopK
+from slrlab.model.families import (
+    CosineReweighted,
+    LengthScaled,
+    NormMax,
+    Ratio,
+    StickBreaking,
+    TopK,
+)
 
-ELEMENTWISE, NORMALISED, PROJECTION, RATIO, ORDERED = range(5)
+ELEMENTWISE, NORMALISED, PROJECTION, RATIO, ORDERED, REWEIGHTED, NORMMAX = range(7)
 EXPONENTIAL, LINEAR, SHIFTED_ERF, SOFTPLUS, TABULATED = range(5)
 
 _EDGE, _STEP = 40.0, 1.0 / 128.0
@@ -38,9 +46,11 @@ ActivationNumbers = tuple[int, int, float, float, float, float]
 class ActivationCode:
     """``numbers`` are family, kind, sink, power, first node and step; ``table`` has φ, φ', φ''.
 
-    The power is the exponent of a projection or of the sum below a ratio, whose table has
-    ``γ, γ', γ''`` in further columns. For an activation that depends on the order of the tokens it
-    is the place of token 0, which is 0 if they are in order.
+    The power is the exponent of a projection, of normmax or of the sum below a ratio, whose table
+    has ``γ, γ', γ''`` in further columns. For an activation that depends on the order of the tokens
+    it is the location of token 0, which is 0 if they are in order. The sink of a projection is its
+    budget. The step of a projection or of normmax is the half-width of its rounded kinks, 0 if it
+    has none.
 
     Row ``L`` of ``scales`` belongs to sequences of length ``L``: their scores are multiplied by its
     first number, the second is added to the bias, the third multiplies the weights. It has no rows
@@ -55,7 +65,7 @@ class ActivationCode:
     def kinked(self) -> bool:
         """Whether a slope of the weights may jump, or turns within a cell of the table."""
         slopes = self.table[:, 1::3]
-        return self.numbers[0] == PROJECTION or bool(
+        return self.numbers[0] in (PROJECTION, NORMMAX) or bool(
             (np.abs(np.diff(slopes, axis=0)) > 0.2 * (1.0 + np.abs(slopes[1:]))).any()
         )
 
@@ -64,11 +74,11 @@ class ActivationCode:
         score, shift, factor = self.scales[length] if self.scales.size else (1.0, 0.0, 1.0)
         return float(score), float(shift), float(factor)
 
-    def places(self, length: int) -> Iterator[ActivationNumbers]:
-        """Yield the numbers for each place that token 0 may have: one if order does not matter."""
+    def locations(self, length: int) -> Iterator[ActivationNumbers]:
+        """Yield the numbers for each location of token 0: one if order does not matter."""
         family, kind, sink, power, *rest = self.numbers
-        for place in range(length) if family == ORDERED else (power,):
-            yield (family, kind, sink, float(place), rest[0], rest[1])
+        for location in range(length) if family in (ORDERED, REWEIGHTED) else (power,):
+            yield (family, kind, sink, float(location), rest[0], rest[1])
 
 
 def activation_code(activation: Activation, longest: int = 0) -> ActivationCode:
@@ -87,10 +97,18 @@ def activation_code(activation: Activation, longest: int = 0) -> ActivationCode:
         return replace(base, scales=scales)
     empty, unscaled = np.zeros((2, 3)), np.zeros((0, 3))
     if isinstance(activation, Projection):
-        numbers = (PROJECTION, EXPONENTIAL, 0.0, activation.power, 0.0, 1.0)
+        budget, power = float(activation.budget), activation.power
+        width = _STEP if power == 1.0 or budget > 1.0 else 0.0
+        return ActivationCode((PROJECTION, EXPONENTIAL, budget, power, 0.0, width), empty, unscaled)
+    if isinstance(activation, NormMax):
+        width = _STEP if activation.power == 2.0 else 0.0
+        numbers = (NORMMAX, EXPONENTIAL, 0.0, activation.power, 0.0, width)
         return ActivationCode(numbers, empty, unscaled)
     if isinstance(activation, StickBreaking):
         return ActivationCode((ORDERED, EXPONENTIAL, 0.0, 0.0, 0.0, 1.0), empty, unscaled)
+    if isinstance(activation, CosineReweighted):
+        numbers = (REWEIGHTED, TABULATED, 0.0, 0.0, -_EDGE, _STEP)
+        return ActivationCode(numbers, _tabulate(activation.phi, activation.name), unscaled)
     if isinstance(activation, Ratio):
         maps = (activation.phi, activation.gauge)
         table = np.concatenate([_tabulate(phi, activation.name) for phi in maps], axis=1)

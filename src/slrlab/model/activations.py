@@ -198,52 +198,69 @@ class Normalised(OneMap):
 
 @dataclass(frozen=True)
 class Projection(Activation):
-    """``σ(χ)_ℓ = h(χ_ℓ − τ)``, the threshold ``τ`` fixed by ``Σ σ = 1`` (sparsemax, entmax).
+    """``σ(χ)_ℓ = h(χ_ℓ/power − τ)`` with ``h(u) = u^power`` cut at 0 and 1, and ``Σ σ = budget``.
 
-    ``power`` is the exponent of ``h(x) = max(x, 0)^power`` after the scores are multiplied by
-    ``1/power``: 1 is sparsemax, 2 is 1.5-entmax, ``1/(α−1)`` is α-entmax.
+    ``power`` 1 is sparsemax, 2 is 1.5-entmax, ``1/(α−1)`` is α-entmax. A sum of 1 needs no cut at
+    1; with a larger ``budget`` several tokens can have the weight 1, and all have it if there are
+    no more tokens than that.
     """
 
     power: float = 1.0
+    budget: int = 1
 
     family: ClassVar[str] = "projection"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "power", _checks.positive(self.power, "power"))
+        object.__setattr__(self, "budget", _checks.integer(self.budget, "budget"))
+
+    @property
+    def unbounded_contrast(self) -> bool:
+        return self.budget == 1
 
     def weights(self, scores: FloatArray) -> FloatArray:
-        x = self.shifted(scores) / self.power
-        x = x - x.max(axis=-1, keepdims=True)  # a shift changes nothing, and keeps the digits
-        top = np.zeros((*x.shape[:-1], 1))
-        # at τ = max the sum is 0, at τ = max − 1 the largest token alone already gives 1
-        tau = self._newton(x, top - 1.0) if self.power >= 1.0 else self._bisect(x, top)
-        sigma = self._tail(x - tau)
-        return np.asarray(sigma / sigma.sum(axis=-1, keepdims=True))
+        x = np.asarray(self.shifted(scores) / self.power)
+        if x.shape[-1] <= self.budget:
+            return np.ones_like(x)
+        # as many tokens as the budget reach 1 at most one below the last of them; measured from
+        # there, the threshold keeps its digits
+        x = x - np.partition(x, -self.budget, axis=-1)[..., -self.budget, None]
+        sigma = self._cut(x - self._threshold(x))
+        return sigma if self.budget > 1 else np.asarray(sigma / sigma.sum(axis=-1, keepdims=True))
 
-    def _newton(self, x: FloatArray, tau: FloatArray) -> FloatArray:
-        """Solve ``Σ h(x−τ) = 1`` from the left: the sum is convex, so steps never overshoot."""
+    def _threshold(self, x: FloatArray) -> FloatArray:
+        """Solve ``Σ h(x−τ) = budget`` for ``τ`` in ``[−1, 0]`` by Newton's method, or bisection.
+
+        From the left, a convex sum (power 1 or more, no token cut at 1) has no step too long.
+        """
+        shape = (*x.shape[:-1], 1)
+        tau, low, high = np.full(shape, -1.0), np.full(shape, -1.0), np.zeros(shape)
         for _ in range(100):
-            gap = np.maximum(x - tau, 0.0)
-            root = gap ** (self.power - 1.0) if self.power > 1.0 else (gap > 0.0) * 1.0
-            step = ((root * gap).sum(-1, keepdims=True) - 1.0) / (
-                self.power * root.sum(-1, keepdims=True)
-            )
+            gap = x - tau
+            root = self._root(gap)
+            slope = self.power * root.sum(axis=-1, keepdims=True)
+            cut = 0 if self.budget == 1 else np.count_nonzero(gap > 1.0, axis=-1, keepdims=True)
+            height = np.where(root > 0.0, gap, 0.0)  # a token of score −∞ has no weight
+            above = (root * height).sum(axis=-1, keepdims=True) + cut - self.budget
+            low, high = np.where(above >= 0.0, tau, low), np.where(above >= 0.0, high, tau)
+            step = np.divide(above, slope, out=np.zeros_like(tau), where=slope > 0.0)
+            outside = (tau + step < low) | (tau + step >= high)
+            step = np.where(outside & (np.abs(step) > 1e-14), 0.5 * (low + high) - tau, step)
             tau = tau + step
-            if float(np.abs(step).max(initial=0.0)) < 1e-14:
+            if np.abs(step).max(initial=0.0) <= 1e-14:
                 break
         return tau
 
-    def _bisect(self, x: FloatArray, high: FloatArray) -> FloatArray:
-        low = high - 1.0
-        for _ in range(60):
-            middle = 0.5 * (low + high)
-            heavy = self._tail(x - middle).sum(axis=-1, keepdims=True) >= 1.0
-            low, high = np.where(heavy, middle, low), np.where(heavy, high, middle)
-        return low
+    def _root(self, gap: FloatArray) -> FloatArray:
+        """Return ``gap^(power−1)`` where the weight moves with the threshold, else 0."""
+        moving = gap > 0.0 if self.budget == 1 else (gap > 0.0) & (gap <= 1.0)
+        if self.power == 1.0:
+            return np.asarray(moving, dtype=float)
+        return np.asarray(moving * np.where(moving, gap, 1.0) ** (self.power - 1.0))
 
-    def _tail(self, x: FloatArray) -> FloatArray:
-        return np.maximum(x, 0.0) ** self.power
+    def _cut(self, x: FloatArray) -> FloatArray:
+        return np.asarray(np.clip(x, 0.0, 1.0) ** self.power)
 
 
 def _log_softplus(x: FloatArray) -> FloatArray:

@@ -182,8 +182,8 @@ def _zeros(function: Callable[..., Expansion], order: int) -> FloatArray:
     """Return the points where a function, or its slope for ``order`` 1, changes sign."""
 
     def values(x: FloatArray) -> FloatArray:
-        found = function(x, derivatives=order > 0)
-        return found.gradient[:, 0] if order else found.value
+        jet = function(x, derivatives=order > 0)
+        return jet.gradient[:, 0] if order else jet.value
 
     return _roots(values)
 

@@ -1,7 +1,8 @@
 """Families of activations beside the three of `slrlab.model.activations`.
 
-Ratios of two different maps, softmax over the largest scores, stick-breaking, and activations
-that see the length of the sequence.
+Ratios of two different maps, softmax over the largest scores, weights from the threshold of a
+projection, weights that depend on the order of the tokens, and activations that see the length of
+the sequence.
 """
 
 from __future__ import annotations
@@ -15,7 +16,13 @@ from scipy import special
 
 from slrlab import _checks
 from slrlab._types import FloatArray
-from slrlab.model.activations import Activation, Elementwise, OneMap, ScalarMap
+from slrlab.model.activations import (
+    Activation,
+    Elementwise,
+    OneMap,
+    Projection,
+    ScalarMap,
+)
 
 
 @dataclass(frozen=True)
@@ -75,6 +82,35 @@ class TopK(Activation):
 
 
 @dataclass(frozen=True)
+class NormMax(Activation):
+    """``σ(χ)_ℓ ∝ (χ_ℓ − τ)₊^(p−1)``, the threshold ``τ`` fixed by ``Σ (χ − τ)₊^p = 1``.
+
+    ``p = α/(α−1)``: the weights maximise ``σᵀχ − ‖σ‖_α`` among those that sum to 1. They are the
+    gradient of the threshold, and the power ``1/α`` of those of a projection, normalised.
+    """
+
+    alpha: float = 2.0
+
+    family: ClassVar[str] = "projection"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        accepted = "a finite number > 1"
+        alpha = _checks.real(self.alpha, "alpha", accepted=accepted, low=1.0, open_low=True)
+        object.__setattr__(self, "alpha", alpha)
+
+    @property
+    def power(self) -> float:
+        """The exponent ``p`` of the sum that is 1."""
+        return self.alpha / (self.alpha - 1.0)
+
+    def weights(self, scores: FloatArray) -> FloatArray:
+        whole = Projection("", power=self.power).weights(self.power * self.shifted(scores))
+        sigma = whole ** (1.0 / self.alpha)
+        return np.asarray(sigma / sigma.sum(axis=-1, keepdims=True))
+
+
+@dataclass(frozen=True)
 class StickBreaking(Activation):
     """``σ(χ)_ℓ = s(χ_ℓ) Π_{j>ℓ} (1 − s(χ_j))``, ``s`` the logistic: later tokens take first."""
 
@@ -85,6 +121,31 @@ class StickBreaking(Activation):
         log_left = np.flip(np.cumsum(np.flip(special.log_expit(-x), -1), axis=-1), -1)
         # log_left includes the token itself; what was left before it is log_left − log(1 − s)
         return np.asarray(np.exp(special.log_expit(x) + log_left - special.log_expit(-x)))
+
+
+@dataclass(frozen=True)
+class CosineReweighted(OneMap):
+    """``σ(χ)_ℓ = w_ℓ φ(χ_ℓ)/Σ w φ(χ)`` with ``w_ℓ = cos(π(L−ℓ)/2L)``: later tokens count more.
+
+    ``φ >= 0``; 0/0 is 0.
+    """
+
+    family: ClassVar[str] = "ordered"
+
+    @staticmethod
+    def factors(length: int) -> FloatArray:
+        """Return the factor of each position."""
+        # a sine from the first position: the cosine would lose the digits of the small factors
+        return np.asarray(np.sin(np.pi * np.arange(1.0, length + 1.0) / (2.0 * length)))
+
+    def weights(self, scores: FloatArray) -> FloatArray:
+        with np.errstate(divide="ignore"):
+            log_phi = self.phi.log_value(self.shifted(scores))
+        log_phi = log_phi + np.log(self.factors(scores.shape[-1]))
+        top = log_phi.max(axis=-1, keepdims=True)
+        phi = np.exp(log_phi - np.where(np.isfinite(top), top, 0.0))
+        total = phi.sum(axis=-1, keepdims=True)
+        return np.asarray(np.divide(phi, total, out=np.zeros_like(phi), where=total > 0.0))
 
 
 @dataclass(frozen=True)

@@ -153,6 +153,13 @@ class LengthLaw:
         """
         return [(n, p, max(3, log2_size + math.ceil(math.log2(p)))) for n, p in self.pairs()]
 
+    def shortened(self, count: int) -> LengthLaw:
+        """Return the law of ``L − count``."""
+        if count == 0:
+            return self
+        lengths = tuple(length - count for length in self.lengths)
+        return LengthLaw(lengths, self.probabilities, f"{self.label} less {count}")
+
     @property
     def mean(self) -> float:
         """Mean length ``L̄``."""

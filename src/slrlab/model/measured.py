@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -47,6 +47,12 @@ class MeasuredTask(TiltedTask):
         object.__setattr__(self, "knots", tuple(map(float, knots)))
         object.__setattr__(self, "slopes", tuple(map(float, slopes)))
         super().__init__(signal, length, noise)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Signal, length and noise: knots and slopes are a measured curve."""
+        own = super().parameters
+        return {name: own[name] for name in own if name not in ("knots", "slopes")}
 
     def __post_init__(self) -> None:
         super().__post_init__()

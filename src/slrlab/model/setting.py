@@ -11,8 +11,9 @@ from typing import Any, Self
 
 from slrlab._result import plain
 from slrlab.model.activations import Activation, make_activation
-from slrlab.model.lengths import LengthLaw
 from slrlab.model.tasks import Task, make_task
+
+_COMMON = ("signal", "length", "noise")  # parameters that all tasks have
 
 
 @dataclass(frozen=True, repr=False)
@@ -73,8 +74,7 @@ class Setting:
     def _parts(self) -> dict[str, Any]:
         """Return what applies, by its name in tables, in JSON and on the command line."""
         task = self.task
-        parts: dict[str, Any] = {"task": task.name, "signal": task.signal}
-        parts |= {"length": task.length, "noise": task.noise}
+        parts: dict[str, Any] = {"task": task.name} | task.parameters
         if self.activation is not None:
             parts["activation"] = self.activation_name
         if math.isinf(self.alpha):
@@ -105,16 +105,16 @@ class Setting:
         cls,
         *,
         task: str,
-        signal: float,
-        length: LengthLaw,
-        noise: float,
         activation: str | None = None,
         bias: float | None = None,
-        **training: float,
+        alpha: float = math.inf,
+        ridge_k: float = 0.0,
+        ridge_v: float = 0.0,
+        **parameters: Any,
     ) -> Self:
         """Return the setting that `to_data` described."""
         learner = None if activation is None else make_activation(activation).with_bias(bias)
-        return cls(make_task(task, signal=signal, length=length, noise=noise), learner, **training)
+        return cls(make_task(task, **parameters), learner, alpha, ridge_k, ridge_v)
 
     def __repr__(self) -> str:
         # the same in every process and version: seeds of data and stored calls depend on it
@@ -131,6 +131,11 @@ class Setting:
 
     def __str__(self) -> str:
         task = self.task
-        where = f"{task.name} (signal {task.signal:g}, length {task.length})"
+        own = {key: value for key, value in task.parameters.items() if key not in _COMMON}
+        numbers = [
+            f"{key} {value:g}" for key, value in own.items() if isinstance(value, int | float)
+        ]
+        shown = ", ".join([f"signal {task.signal:g}", f"length {task.length}", *numbers])
+        where = f"{task.name} ({shown})"
         text = where if self.activation is None else f"{self.activation_name} on {where}"
         return text if math.isinf(self.alpha) else f"{text}, alpha {self.alpha:g}"

@@ -19,8 +19,8 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import ClassVar, TypeVar
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -72,9 +72,14 @@ class Task(ABC):
             raise ValueError(f"noise must be at most 1e100, got {self.noise}")
 
     @property
+    def relevant_std(self) -> float:
+        """Standard deviation of the relevant token in directions other than that of ``k*``."""
+        return 1.0
+
+    @property
     def trivial_risk(self) -> float:
-        """Risk ``1 + Δ²`` of predicting zero."""
-        return 1.0 + self.noise**2
+        """Risk ``1 + Δ²`` of predicting zero; ``γ² + Δ²`` if ``relevant_std`` is ``γ``."""
+        return self.relevant_std**2 + self.noise**2
 
     @property
     def posterior_scale(self) -> float | None:
@@ -103,18 +108,17 @@ class Task(ABC):
 
     @abstractmethod
     def scores_from_uniforms(self, uniforms: FloatArray) -> FloatArray:
-        """Turn uniforms ``(size, L + 1)`` into key scores ``(size, L)``, the relevant one first.
+        """Turn uniforms ``(size, L + 1)`` into key scores, smoothly, the relevant one first."""
 
-        The map is as smooth as the task allows, for quasi-Monte Carlo.
-        """
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Signal, length, noise and those that only this kind of task has, by their names."""
+        return {one.name: getattr(self, one.name) for one in fields(self)}
 
     @property
     def is_named(self) -> bool:
-        """Whether `make_task` makes it from its name and its three parameters."""
-        if self.name not in TASKS:
-            return False
-        same = make_task(self.name, signal=self.signal, length=self.length, noise=self.noise)
-        return same == self
+        """Whether `make_task` makes it from its name and its parameters."""
+        return self.name in TASKS and make_task(self.name, **self.parameters) == self
 
     def posterior(self, scores: FloatArray) -> FloatArray:
         """Return ``P(ε=ℓ | χ*)`` along the last axis."""
@@ -159,9 +163,7 @@ class TiltedTask(Task):
 
     def check(self) -> None:
         """Raise ValueError if the density ratio does not have mean 1."""
-        if math.isinf(self.signal):
-            return
-        mass = float(self._relevant_density()[1].sum())
+        mass = 1.0 if math.isinf(self.signal) else float(self._relevant_density()[1].sum())
         if not abs(mass - 1.0) < _UNSURE:
             raise ValueError(
                 f"log_ratio of {type(self).__name__} must give a ratio of mean 1 under N(0, 1) "
@@ -321,7 +323,7 @@ def lookup(task: Task, registry: Mapping[type, _Entry]) -> _Entry:
     return registry.get(type(task), registry[family])
 
 
-TASKS: dict[str, type[Task]] = {}
+TASKS: dict[str, type[Task]] = {task.name: task for task in (SpikedSLR, MaxSLR)}
 _T = TypeVar("_T", bound=type[Task])
 
 
@@ -333,15 +335,15 @@ def register_task(task: _T) -> _T:
     return task
 
 
-for _task in (SpikedSLR, MaxSLR):
-    register_task(_task)
-
-
-def make_task(name: str, *, signal: float, length: LengthLike, noise: float = 0.0) -> Task:
-    """Return the task called ``name``.
+def make_task(
+    name: str, *, signal: float, length: LengthLike, noise: float = 0.0, **own: Any
+) -> Task:
+    """Return the task called ``name``; ``own`` are parameters that only this kind of task has.
 
     >>> make_task("max", signal=3.0, length="1,2,3").length.mean
     2.0
     """
     build: Callable[..., Task] = TASKS[_checks.choice(name, "task", TASKS)]
-    return build(signal=signal, length=length, noise=noise)
+    for word in own.keys() - {one.name for one in fields(TASKS[name])}:
+        _checks.fail(word, f"left out for the task {name}", own[word])
+    return build(signal=signal, length=length, noise=noise, **own)

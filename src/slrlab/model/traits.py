@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from functools import lru_cache
+
 import numpy as np
 
 from slrlab._types import FloatArray
@@ -10,12 +13,15 @@ from slrlab.model.families import LengthScaled
 
 _SEQUENCES, _LENGTH = 200, 6
 _ROUNDING = 1e-9
+_FACTORS = (2.0, 2.0**10, 2.0**-10)  # on all scores
+_DIGITS = 1e-12
 
 
 def traits(activation: Activation) -> tuple[str, ...]:
     """Return what holds for the weights of an activation, in a few words each.
 
-    Each trait is checked on the weights of random scores; a free bias is set to 0.5.
+    Each trait is checked on the weights of random scores; a free bias is set to 0.5. A factor on
+    all scores multiplies a free bias, too.
 
     >>> from slrlab import make_activation
     >>> traits(make_activation("sparsemax"))
@@ -35,13 +41,44 @@ def traits(activation: Activation) -> tuple[str, ...]:
         "negative weights": negative,
         "exact zeros": bool((weights == 0.0).any()),
         "unchanged by a shift of all scores": _close(fixed.weights(scores + 1.0), weights),
-        "unchanged by a factor on all scores": _close(fixed.weights(2.0 * scores), weights),
+        "unchanged by a factor on all scores": degree(activation) == 0.0,
         "depends on the order of the tokens": not _close(
             fixed.weights(scores[:, ::-1])[:, ::-1], weights
         ),
         "sees the length": isinstance(activation, LengthScaled),
     }
     return tuple(words for words, true in holds.items() if true)
+
+
+@lru_cache(maxsize=256)
+def degree(activation: Activation) -> float | None:
+    """Return ``d`` if a factor ``a`` on all scores multiplies all weights by ``a^d``, else None.
+
+    A free bias is multiplied as well. With the degree 0 the length of the keys is without effect,
+    with any other it is part of the length of the values.
+
+    >>> from slrlab import make_activation
+    >>> [degree(make_activation(name)) for name in ("relu-normalised", "relu", "softmax")]
+    [0.0, 1.0, None]
+    """
+    bias = 0.5 if activation.bias is None else activation.bias
+    moving = bias if activation.bias is None else 0.0
+    found: set[float] = set()
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        for length in (2, _LENGTH):
+            scores = np.random.default_rng(length).standard_normal((_SEQUENCES, length))
+            plain = activation.with_bias(bias).weights(scores)
+            place = np.unravel_index(np.argmax(np.abs(plain)), plain.shape)
+            for factor in _FACTORS:
+                given = activation.with_bias(bias - moving + factor * moving)
+                weights = given.weights(factor * scores)
+                ratio = float(weights[place] / plain[place])
+                if not (math.isfinite(ratio) and ratio > 0.0):
+                    return None
+                if not np.allclose(weights, ratio * plain, rtol=_DIGITS, atol=_DIGITS * ratio):
+                    return None
+                found.add(round(math.log(ratio) / math.log(factor), 9))
+    return found.pop() + 0.0 if len(found) == 1 else None
 
 
 def _close(left: FloatArray, right: FloatArray | float) -> bool:

@@ -2,10 +2,11 @@ r"""Compiled attention weights of one sequence with their derivatives, for every
 
 For a ratio ``∂σ_j/∂χ_ℓ = ψ_ℓ δ_jℓ − π_j η_ℓ``; for elementwise, normalised and projected weights
 ``η = ψ``. Stick-breaking has ``∂σ_j/∂χ_ℓ = −σ_j η_ℓ`` for tokens ``j`` before ``ℓ`` instead, with
-``η`` the share that a token takes of what is left. An exponential is kept from overflow. The
-caller owns a scratch space with one row per quantity, so nothing is allocated. The reference in
-NumPy is `slrlab.model.weights_reference`. Numba's cache watches the file of the function it
-compiled, not this one: after an edit here, delete ``__pycache__`` of the kernels that use it.
+``η`` the share that a token takes of what is left, and normmax
+``∂σ_j/∂χ_ℓ = ψ_j (δ_jℓ − σ_ℓ) − σ_j η_ℓ``. An exponential is kept from overflow. The caller owns
+a scratch space with one row per quantity, so nothing is allocated. The reference in NumPy is
+`slrlab.model.weights_reference`. Numba's cache watches the file of the function it compiled, not
+this one: after an edit here, delete ``__pycache__`` of the kernels that use it.
 """
 
 # notation: docs/notation.md, "Trained attention"
@@ -19,22 +20,28 @@ from slrlab.model.activation_code import (
     ELEMENTWISE,
     EXPONENTIAL,
     LINEAR,
+    NORMMAX,
     ORDERED,
     PROJECTION,
     RATIO,
+    REWEIGHTED,
     SHIFTED_ERF,
     SOFTPLUS,
 )
+from slrlab.model.threshold_kernel import normmax, projected
+from slrlab.model.weights_rows import (
+    CURVE,
+    ETA,
+    FORCE,
+    GAUGE,
+    PI,
+    PSI,
+    SAFE_MATH,
+    SIGMA,
+    TRIAL,
+    VALUE,
+)
 
-# rows of the scratch space, each of length L; TRIAL holds the scores. Entries are addressed as
-# `work[row, i]`: a view of a row would cost an atomic count of its references
-TRIAL, SIGMA, PI, PSI, ETA, CURVE, GAUGE = range(7)
-WEIGHT_ROWS = 7
-# rows of the value scores z and of Jᵀz, in kernels that predict
-VALUE, FORCE = WEIGHT_ROWS, WEIGHT_ROWS + 1
-ALL_ROWS = WEIGHT_ROWS + 2
-# IEEE division and sums in any order let the loops be vectorised; nan and inf keep their meaning
-SAFE_MATH = {"contract", "arcp", "nsz", "reassoc"}
 _BELL = 2.0 / math.sqrt(math.pi)
 _compiled = njit(cache=True, error_model="numpy", fastmath=SAFE_MATH)
 _inline = njit(cache=True, error_model="numpy", inline="always")
@@ -106,49 +113,6 @@ def _top(work):
     return top
 
 
-@_inline
-def _threshold(work, power):
-    """Return ``τ`` with ``Σ (χ/power − τ)_+^power = 1`` for the scores in row TRIAL."""
-    high = _top(work) / power
-    tau = high - 1.0
-    for _ in range(100):
-        total, slope = 0.0, 0.0
-        for i in range(work.shape[1]):
-            u = work[TRIAL, i] / power - tau
-            if u > 0.0:
-                root = u ** (power - 1.0)
-                total += root * u
-                slope += power * root
-        step = (total - 1.0) / slope
-        if tau + step >= high:  # a concave sum (power < 1) may overshoot: bisect then
-            step = 0.5 * (high - tau)
-        tau += step
-        if abs(step) < 1e-15:
-            break
-    return tau
-
-
-@_compiled
-def _projected(work, power):
-    """Fill σ, π, ψ and the second derivative of a projection; return the mass of ψ."""
-    count = work.shape[1]
-    tau = _threshold(work, power)
-    mass, total = 0.0, 0.0
-    for i in range(count):
-        u = max(work[TRIAL, i] / power - tau, 0.0)
-        psi = u ** (power - 1.0) if u > 0.0 else 0.0
-        has_curve = u > 1e-12 and power != 1.0
-        work[CURVE, i] = (power - 1.0) / power * u ** (power - 2.0) if has_curve else 0.0
-        work[PSI, i] = psi
-        work[SIGMA, i] = psi * u
-        mass += psi
-        total += psi * u
-    for i in range(count):
-        work[PI, i] = work[PSI, i] / mass
-        work[SIGMA, i] /= total
-    return mass
-
-
 @_compiled
 def _ratio(work, exponent, table, low, step):
     """Fill σ, π, ψ, η and the second derivatives of both maps (rows CURVE and GAUGE)."""
@@ -173,19 +137,28 @@ def _ratio(work, exponent, table, low, step):
 
 
 @_inline
-def token_at(position, place):
-    """Return which token is at a position: token 0 is at ``place``, the others keep their order."""
-    if position == place:
+def token_at(position, location):
+    """Return the token at a position: token 0 is at ``location``, the others keep their order."""
+    if position == location:
         return 0
-    return position + 1 if position < place else position
+    return position + 1 if position < location else position
+
+
+@_inline
+def _reweighting(token, location, count):
+    """Return ``cos(π(L − ℓ)/2L)`` at the position ``ℓ`` of a token; token 0 is at ``location``."""
+    position = token - 1 if token - 1 < location else token
+    if token == 0:
+        position = location
+    return math.sin(0.5 * math.pi * (position + 1.0) / count)
 
 
 @_compiled
-def _stick_breaking(work, place):
+def _stick_breaking(work, location):
     """Fill σ, ψ = ∂σ_ℓ/∂χ_ℓ and the share η of what is left; π has no meaning here and is 0."""
     left = 1.0
     for position in range(work.shape[1] - 1, -1, -1):
-        i = token_at(position, place)
+        i = token_at(position, location)
         x = work[TRIAL, i]
         tail = math.exp(-abs(x))
         small = tail / (1.0 + tail)
@@ -202,7 +175,9 @@ def fill_weights(work, activation, table):
     """Fill σ, π, ψ and the second derivative (row CURVE) at row TRIAL; return the mass of ψ."""
     family, kind, sink, power, low, step = activation
     if family == PROJECTION:
-        return _projected(work, power)
+        return projected(work, power, int(sink), step)
+    if family == NORMMAX:
+        return normmax(work, power, step)
     if family == RATIO:
         return _ratio(work, power, table, low, step)
     if family == ORDERED:
@@ -216,6 +191,9 @@ def fill_weights(work, activation, table):
     total = 0.0
     for i in range(count):
         value, first, second = _map(work[TRIAL, i], top, kind, table, low, step)
+        if family == REWEIGHTED:
+            factor = _reweighting(i, int(power), count)
+            value, first, second = factor * value, factor * first, factor * second
         work[SIGMA, i], work[PSI, i], work[CURVE, i] = value, first, second
         total += value
     if family == ELEMENTWISE:
@@ -243,9 +221,9 @@ def residual(work, label, activation, table):
     count, family = work.shape[1], activation[0]
     answer, mean = 0.0, 0.0
     if family == ORDERED:
-        place = int(activation[3])
+        location = int(activation[3])
         for position in range(count):
-            i = token_at(position, place)
+            i = token_at(position, location)
             work[FORCE, i] = work[PSI, i] * work[VALUE, i] - work[ETA, i] * answer
             answer += work[SIGMA, i] * work[VALUE, i]
         return label - answer
@@ -255,6 +233,13 @@ def residual(work, label, activation, table):
     if family == RATIO:
         for i in range(count):
             work[FORCE, i] = work[PSI, i] * work[VALUE, i] - work[ETA, i] * mean
+    elif family == NORMMAX:
+        bend = 0.0
+        for i in range(count):
+            bend += work[PSI, i] * (work[VALUE, i] - mean)
+        for i in range(count):
+            own = work[PSI, i] * (work[VALUE, i] - mean)
+            work[FORCE, i] = own - work[SIGMA, i] * bend
     else:
         for i in range(count):
             work[FORCE, i] = work[PSI, i] * (work[VALUE, i] - mean)

@@ -7,6 +7,7 @@ that width there, and further out panels proportional to the distance. This modu
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 
@@ -18,23 +19,35 @@ _CORE = 4.0  # number of panels of width ``scale`` on either side of the centre
 
 def panels(edges: FloatArray, resolution: float = 1.0) -> tuple[FloatArray, FloatArray]:
     """Return nodes and weights of Gauss–Legendre rules between edges, along the last axis."""
-    gauss, share = np.polynomial.legendre.leggauss(math.ceil(_ORDER * resolution))
+    gauss, share = legendre_rule(math.ceil(_ORDER * resolution))
     half = np.diff(edges, axis=-1)[..., None] / 2.0
     nodes = edges[..., :-1, None] + half * (1.0 + gauss)
     shape = (*edges.shape[:-1], -1)
     return nodes.reshape(shape), (half * share).reshape(shape)
 
 
+@lru_cache
+def legendre_rule(order: int) -> tuple[FloatArray, FloatArray]:
+    """Return nodes and weights of the Gauss–Legendre rule on ``[-1, 1]``, read-only."""
+    nodes, weights = np.polynomial.legendre.leggauss(order)
+    nodes.flags.writeable = weights.flags.writeable = False
+    return nodes, weights
+
+
+@lru_cache
 def running_matrix(resolution: float = 1.0) -> FloatArray:
     """Return the matrix from values at the nodes of the panel ``[-1, 1]`` to running integrals.
 
     Row ``i`` integrates from the left edge to node ``i``, exactly for the polynomial through all.
+    The matrix is read-only.
     """
-    gauss, _ = np.polynomial.legendre.leggauss(math.ceil(_ORDER * resolution))
+    gauss, _ = legendre_rule(math.ceil(_ORDER * resolution))
     legendre = np.polynomial.legendre.Legendre
     integrals = [legendre.basis(n).integ(lbnd=-1.0)(gauss) for n in range(gauss.size)]
     values = np.polynomial.legendre.legvander(gauss, gauss.size - 1)
-    return np.asarray(np.linalg.solve(values.T, np.array(integrals)).T)
+    matrix = np.asarray(np.linalg.solve(values.T, np.array(integrals)).T)
+    matrix.flags.writeable = False
+    return matrix
 
 
 def edges_around(

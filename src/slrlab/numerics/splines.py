@@ -10,6 +10,7 @@ from slrlab._types import FloatArray
 
 _STEPS = 100
 _RIDGE = 1e-9  # relative: keeps Newton's matrix regular
+_ROUNDING = 1e-14  # of a log-likelihood, relative
 
 
 def natural_basis(x: FloatArray, knots: FloatArray) -> FloatArray:
@@ -52,7 +53,7 @@ def spline_tilt(
         size = 1.0
         while size > 1e-10:
             tried = _log_likelihood(theta + size * step, goal, basis, law)
-            if tried[0] >= value:
+            if tried[0] >= value - _ROUNDING * (1.0 + abs(value)):  # the last step changes no digit
                 break
             size /= 2.0
         else:

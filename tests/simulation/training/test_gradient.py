@@ -212,11 +212,15 @@ def test_the_objective_is_the_formula(activation):
     assert_allclose(gradient, np.concatenate(wanted), rtol=1e-9, atol=1e-11)
     assert (objective.passes, objective.loss) == (1, pytest.approx(loss))
     answers = predict(data, activation, weights)
-    assert 0.5 * np.sum((labels - answers) ** 2) == pytest.approx(loss, rel=1e-9)
+    # predictions have the exact weights, also where training rounds the kinks of a projection
+    rounded = activation.family == "projection" and activation_code(activation).numbers[-1] > 0.0
+    rel = 1e-4 if rounded else 1e-9
+    assert 0.5 * np.sum((labels - answers) ** 2) == pytest.approx(loss, rel=rel)
     sigma, z = token_weights(data, activation, weights)
     assert_allclose(z, tokens @ v, atol=1e-12)
     if activation.family == "projection" or activation.name == "softmax":
-        assert_allclose(np.add.reduceat(sigma, offsets[:-1]), 1.0)
+        totals = np.minimum(getattr(activation, "budget", 1), np.diff(offsets))
+        assert_allclose(np.add.reduceat(sigma, offsets[:-1]), totals)
 
 
 def test_the_objective_with_weights_and_an_intercept_has_the_slope_it_says():

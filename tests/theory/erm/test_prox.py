@@ -83,7 +83,7 @@ def test_the_kernel_is_its_reference(activation, length, V_k, search):
     )
     np.testing.assert_array_equal(ours[:, FLAGS], reference[:, FLAGS])
     settled = ours[:, codes.UNSOLVED] == 0.0
-    assert settled.mean() > (0.5 if activation.name == "sparsemax" else 0.99)
+    assert settled.mean() > 0.99
     gap = np.abs(ours - reference)[settled] / (1.0 + np.abs(reference[settled]))
     # a diagonal entry near zero costs one sample in a hundred its digits: how many, rounding says
     assert np.quantile(gap.max(axis=1), 0.99) < 1e-9
@@ -107,8 +107,11 @@ def test_remembered_minima_are_those_of_a_full_search(activation, V_k):
     np.testing.assert_array_equal(ours[:, FLAGS], reference[:, FLAGS])
     solved = (ours[:, codes.UNSOLVED] == 0.0) & (everywhere[:, codes.UNSOLVED] == 0.0)
     same = solved & (everywhere[:, codes.BISTABLE] == several[:, 0])
-    assert same.mean() > (0.4 if activation.name == "sparsemax" else 0.97)
-    np.testing.assert_allclose(ours[same, codes.G_K2], everywhere[same, codes.G_K2], atol=1e-6)
+    assert same.mean() > 0.97
+    moved = same & (np.abs(ours[:, codes.G_K2] - everywhere[:, codes.G_K2]) > 1e-6)
+    # the search may miss a minimum that is close to another one, where the memory has it
+    assert moved.mean() <= 0.005
+    assert (ours[moved, codes.ENVELOPE] < everywhere[moved, codes.ENVELOPE]).all()
     np.testing.assert_allclose(ours[solved, codes.LOSS], reference[solved, codes.LOSS], atol=1e-6)
 
 
@@ -170,8 +173,7 @@ def test_the_prox_is_the_global_minimum(activation, V_k):
     for i in range(len(sums)):
         one = batch.take(np.full(len(grid), i))
         missed += one.objective(one.omega_k + grid).min() < sums[i, codes.ENVELOPE] - 1e-8
-    allowed = 0.05 if activation.name == "sparsemax" else 0.01
-    assert missed <= allowed * len(sums)
+    assert missed <= 0.01 * len(sums)
 
 
 @pytest.mark.parametrize("length", [2, 3, 6])

@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from kernel_activations import ALL, MAPS, OTHERS, PROJECTIONS, SEES_LENGTH, by_name
-from slrlab import MaxSLR, SpikedSLR, make_activation
+from slrlab import MarionSLR, MaxSLR, SpikedSLR, make_activation
 from slrlab._result import Estimate, Status
 from slrlab.model.activation_code import activation_code
 from slrlab.model.order_parameters import OrderParameters
@@ -27,6 +27,7 @@ TASKS = [
     SpikedSLR(signal=2.0, length=3, noise=0.4),
     MaxSLR(signal=1.5, length="1,2,4"),
     MaxSLR(signal=math.inf, length=3),
+    MarionSLR(signal=2.0, length=3, relevant_std=1.3),
 ]
 
 
@@ -36,7 +37,7 @@ def test_the_kernel_equals_its_reference(activation, length):
     rng = np.random.default_rng(length)
     tokens, labels = rng.standard_normal((3, 40, length, 4)), rng.standard_normal((3, 40))
     code = activation_code(activation)
-    given = (tokens, labels, K, V, BIAS, code.numbers, code.table)
+    given = (tokens, labels, 0.6, K, V, BIAS, code.numbers, code.table)
     ours, theirs = sample_kernel.sample_means(*given), sample_reference.sample_means(*given)
     assert_allclose(ours, theirs, rtol=1e-10, atol=1e-12)
 

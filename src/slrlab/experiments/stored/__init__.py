@@ -18,8 +18,8 @@ import pandas as pd
 from slrlab._types import Report
 from slrlab.experiments.activations import STANDARD, Kind
 from slrlab.experiments.atlas import atlas
+from slrlab.experiments.demands import BAYES_NAME
 from slrlab.experiments.parallel import parallel_map
-from slrlab.experiments.requirements import BAYES_NAME
 from slrlab.experiments.rows import Row, bayes_optimal_row, population_row, rows_of, trained_row
 from slrlab.model.activations import make_activation
 from slrlab.model.tasks import Task, make_task

@@ -16,8 +16,9 @@ from typing import Any
 
 from slrlab import _checks
 from slrlab._result import Result
-from slrlab.model.activations import make_activation
-from slrlab.model.tasks import Task, make_task
+from slrlab.model.activations import Activation, make_activation
+from slrlab.model.heads import heads_attention
+from slrlab.model.tasks import TASKS, Task, make_task
 
 Settings = Mapping[str, Any]
 TASK: dict[str, Any] = {"task": "spiked", "signal": 2.0, "length": 3, "noise": 0.0}
@@ -52,6 +53,8 @@ class Computation:
         Arguments that are not settings.
     memory
         Bytes that a point needs, as a function of its task and settings.
+    attention
+        Makes the activation from its name and bias.
     """
 
     function: str
@@ -61,6 +64,7 @@ class Computation:
     example: Settings = field(default_factory=dict)
     fixed: Settings = field(default_factory=dict)
     memory: Callable[[Task, Settings], int] = lambda task, settings: 0
+    attention: Callable[..., Activation | str] = make_activation
 
     @property
     def takes_activation(self) -> bool:
@@ -95,19 +99,20 @@ class Computation:
         ValueError
             If a setting is unknown, missing or out of range.
         """
+        known = self.settings | task_parameters(settings.get("task", TASK["task"]))
         for name in settings:
-            _checks.choice(name, "setting", self.settings)
-        whole = self.settings | dict(settings)
+            _checks.choice(name, "setting", known)
+        whole = known | dict(settings)
         for name, value in whole.items():
             if value is REQUIRED:
                 raise ValueError(f"setting {name} must be given, got nothing")
         task = task_of(whole)
-        whole |= {"signal": task.signal, "noise": task.noise, "length": str(task.length)}
+        whole |= task.parameters | {"length": str(task.length)}
         if self.takes_activation:
-            make_activation(whole["activation"], bias=whole["bias"])
+            self.attention(whole["activation"], bias=whole["bias"])
         arguments = _parameters(self.function)
         for name, value in whole.items():
-            if name in self.own and "int" in _types(arguments[name]):
+            if name in self.own and "int" in _types(arguments[name]) and value is not None:
                 whole[name] = _checks.integer(value, name, low=0)
                 continue
             whole[name] = _floats(value)
@@ -120,7 +125,7 @@ class Computation:
         """Compute one point."""
         given = {name: settings[name] for name in self.own} | dict(self.fixed)
         if self.takes_activation:
-            given["activation"] = make_activation(settings["activation"], bias=settings["bias"])
+            given["activation"] = self.attention(settings["activation"], bias=settings["bias"])
         if self.seeded:
             given["seed"] = seed
         result: Result = _imported(self.function)(task_of(settings), **given)
@@ -134,10 +139,17 @@ def _floats(value: Any) -> Any:
     return float(value) if type(value) is int else value
 
 
+def task_parameters(name: str) -> dict[str, Any]:
+    """Return the parameters that a task has beside those of all tasks, with their defaults."""
+    given = inspect.signature(TASKS[_checks.choice(name, "task", TASKS)]).parameters
+    return {word: one.default for word, one in given.items() if word not in TASK}
+
+
 def task_of(settings: Settings) -> Task:
     """Return the task that settings describe."""
-    given = {name: settings[name] for name in ("signal", "length", "noise")}
-    return make_task(settings["task"], **given)
+    name = settings["task"]
+    words = [word for word in TASK if word != "task"]
+    return make_task(name, **{word: settings[word] for word in (*words, *task_parameters(name))})
 
 
 def _imported(function: str) -> Callable[..., Any]:
@@ -158,7 +170,14 @@ def _types(argument: inspect.Parameter) -> set[str]:
 def _simulated_bytes(task: Task, settings: Settings) -> int:
     from slrlab.simulation.training.erm import training_bytes
 
-    return training_bytes(task, settings["dim"], settings["alpha"], settings["dtype"])
+    dtype = settings.get("dtype", "float32")
+    return training_bytes(task, settings["dim"], settings["alpha"], dtype)
+
+
+def _labelled_bytes(task: Task, settings: Settings) -> int:
+    """Return the memory of tokens in double precision, twice, and of the matrices of Newton."""
+    tokens = _simulated_bytes(task, {**settings, "dtype": "float64"})
+    return 2 * tokens + 32 * int(settings["dim"]) ** 2
 
 
 _RIDGES = {"alpha": 4.0, "ridge_k": 1.0, "ridge_v": 1.0}
@@ -197,6 +216,46 @@ COMPUTATIONS: dict[str, Computation] = {
     ),
     "flow": Computation(
         "slrlab.theory.landscape:gradient_flow", "risk at the end of gradient flow", "risk"
+    ),
+    "best-activation": Computation(
+        "slrlab.experiments.departures:best_activation",
+        "least risk of any activation of the atlas",
+        "risk",
+        "error",
+        example={"activations": "softmax,linear"},
+    ),
+    "universality": Computation(
+        "slrlab.experiments.law_gap:law_gap",
+        "test risk of training on tokens of a law, minus the theory of Gaussian ones",
+        "gap",
+        "gap_error",
+        example={**_RIDGES, "token_law": "rademacher", "dim": 20, "tolerance": 0.05},
+        fixed={"seeds": 1},
+        memory=_simulated_bytes,
+    ),
+    "labels": Computation(
+        "slrlab.simulation.training.labels:simulate_labels",
+        "test risk with keys from labelled locations",
+        "test_risk",
+        "test_risk_error",
+        example={**_RIDGES, "dim": 20, "test_samples": 100},
+        fixed={"seeds": 1},
+        memory=_labelled_bytes,
+    ),
+    "sphere": Computation(
+        "slrlab.experiments.sphere_flows:sphere_training",
+        "risk after training on the sphere",
+        "risk",
+        example={"task": "marion", "scale": 0.1, "dim": 12, "time": 1.0},
+        fixed={"seeds": 1},
+    ),
+    "heads": Computation(
+        "slrlab.theory.heads.equal:equal_heads",
+        "least risk of aligned heads, on directions that are equally likely",
+        "risk",
+        "error",
+        example={"directions": 2, "activation": "bayes-softmax"},
+        attention=heads_attention,
     ),
 }
 

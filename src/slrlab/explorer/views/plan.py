@@ -12,8 +12,9 @@ import pandas as pd
 from slrlab._errors import ComputationError
 from slrlab._types import Report
 from slrlab.experiments.activations import STANDARD
+from slrlab.experiments.demands import BAYES_NAME
 from slrlab.experiments.iso_lines import iso_lines
-from slrlab.experiments.requirements import BAYES_NAME, require
+from slrlab.experiments.requirements import require
 from slrlab.experiments.rows import Row, rows_of
 from slrlab.experiments.stored import (
     LENGTHS,

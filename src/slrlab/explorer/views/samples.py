@@ -9,7 +9,7 @@ import pandas as pd
 
 from slrlab._errors import ComputationError
 from slrlab._types import Report
-from slrlab.experiments.requirements import BAYES_NAME
+from slrlab.experiments.demands import BAYES_NAME
 from slrlab.experiments.rows import Row, bayes_optimal_row, trained_row
 from slrlab.experiments.stored import (
     ALPHAS,

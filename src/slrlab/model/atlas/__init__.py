@@ -13,6 +13,9 @@ from slrlab.model.atlas import (
     normalised as normalised,
 )
 from slrlab.model.atlas import (
+    ordered as ordered,
+)
+from slrlab.model.atlas import (
     paper as paper,
 )
 from slrlab.model.atlas import (

@@ -75,19 +75,6 @@ ABSENT += [
         "clip((ζ − γ) softmax + γ, 0, 1); the best γ is 0 and ζ is 1: it is then softmax",
     ),
     Absent(
-        "normmax",
-        "deep-spin/entmax",
-        "a threshold in one norm and weights in another: no rule for its moments yet",
-    ),
-    Absent(
-        "k-budget", "deep-spin/entmax", "clipped at 1 and summing to k: no rule for its moments yet"
-    ),
-    Absent(
-        "cosformer",
-        "Qin et al. 2022, 2202.08791",
-        "ReLU before the product of queries and keys, and weights that depend on the position",
-    ),
-    Absent(
         "favor+",
         "Choromanski et al. 2020, 2009.14794",
         "depends on the norms of the tokens; its mean over the features is softmax",

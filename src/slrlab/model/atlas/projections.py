@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from slrlab.model.activations import Projection
 from slrlab.model.cards import Card, enter
-from slrlab.model.families import StickBreaking, TopK
+from slrlab.model.families import NormMax, TopK
 
 _ONE = "One token: 1."
 
@@ -36,11 +36,21 @@ enter(
     ),
 )
 enter(
-    StickBreaking("stick-breaking", bias=None),
+    Projection("budget-2", budget=2),
     Card(
-        r"\sigma(s_l + c) \prod_{j > l} (1 - \sigma(s_j + c)),\ \sigma(s) = 1/(1 + e^{-s})",
-        "Tan et al. 2024, 2410.17980",
-        "The bias c is optimised; risks are averages over the location.",
-        "One token: the logistic of its score. Weights sum to at most 1.",
+        r"\min(\max(s_l - \tau, 0), 1),\ \sum_j \min(\max(s_j - \tau, 0), 1) = 2",
+        "Santos et al. 2024 (k-subsets), 2402.13725",
+        "The budget is 2: at most half of the weight is on one token.",
+        "One or two tokens: every weight is 1.",
+    ),
+)
+enter(
+    NormMax("normmax-2"),
+    Card(
+        r"(s_l - \tau)_+ / \sum_j (s_j - \tau)_+,\ \sum_j (s_j - \tau)_+^2 = 1",
+        "Blondel et al. 2020, 1901.02324; Santos et al. 2024, 2402.13725",
+        "α = 2: the weights are those that maximise their product with the scores minus their "
+        "norm. They are the roots of the weights of 1.5-entmax at twice the scores, normalised.",
+        _ONE,
     ),
 )

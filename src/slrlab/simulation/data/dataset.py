@@ -1,7 +1,8 @@
 r"""Labelled sequences as one matrix of tokens, drawn exactly and in parallel from one seed.
 
-Sequences of any length follow each other without padding. The tokens are Gaussian; the task then
-moves the relevant one along ``k*`` (tilted tasks) or selects it by the scores (selection tasks).
+Sequences of any length follow each other without padding. The tokens are Gaussian, or of another
+law; the task then moves tokens along ``k*`` (tilted tasks, and those with several kinds of tokens),
+selects one by the scores (selection tasks) or changes its variance (Marion's task).
 This module must not know about predictors.
 """
 
@@ -21,7 +22,10 @@ from slrlab import _checks
 from slrlab._errors import TooLargeError
 from slrlab._machine import allowed_memory, cores, in_gib
 from slrlab._types import FloatArray, Report
+from slrlab.model.arrangements import ArrangementTask, relevant_count
+from slrlab.model.marion import MarionSLR
 from slrlab.model.tasks import SelectionTask, Task, TiltedTask
+from slrlab.model.token_laws import TokenLaw
 from slrlab.simulation.data.packing import Sequences, checked_labels, pack
 
 Tables: TypeAlias = list[tuple[npt.NDArray[Any], npt.NDArray[Any]]]
@@ -71,7 +75,8 @@ class Dataset:
     labels
         One number per sequence.
     locations
-        The hidden location of each sequence, or None if unknown.
+        The hidden location of each sequence, or None if unknown; a row of locations for a task
+        with several relevant tokens.
     teacher
         The vectors behind the labels, or None if unknown.
     """
@@ -134,6 +139,7 @@ def draw_dataset(
     seed: int = 0,
     teacher: Teacher | str = "normalised",
     dtype: str = "float32",
+    token_law: TokenLaw | str = "gaussian",
     stream: int = 0,
     threads: int | None = None,
     report: Report | None = None,
@@ -152,6 +158,9 @@ def draw_dataset(
         ``"normalised"``, ``"gaussian"`` (drawn from the seed) or given vectors.
     dtype
         ``"float32"`` or ``"float64"``.
+    token_law
+        Law of the entries of the tokens: ``"gaussian"``, or for instance ``"rademacher"``,
+        ``"laplace"``, ``"student(5)"`` or ``"gaussian+ar1(0.5)"``; see `slrlab.TokenLaw`.
     stream
         Number of the stream: streams are independent data of one teacher; 0 for training.
     threads
@@ -173,9 +182,9 @@ def draw_dataset(
     """
     dim = _checks.integer(dim, "dim", low=2)
     samples = _checks.integer(samples, "samples")
-    kind = precision(dtype)
-    if not isinstance(task, TiltedTask | SelectionTask):
-        raise TypeError(f"task must be tilted or a selection, got {type(task).__name__}")
+    kind, law = precision(dtype), TokenLaw.of(token_law)
+    if not isinstance(task, TiltedTask | SelectionTask | ArrangementTask | MarionSLR):
+        raise TypeError(f"task must be of a known family, got {type(task).__name__}")
     if isinstance(task, TiltedTask) and math.isinf(task.signal):
         raise ValueError("signal must be finite to draw tokens of this task, got inf")
     check_memory(task, dim, samples, dtype)
@@ -186,7 +195,9 @@ def draw_dataset(
     lengths = task.length.sample(_generator(seed, _LENGTHS, stream), samples)
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     tokens = np.empty((int(offsets[-1]), dim), dtype=kind)
-    labels, locations = np.empty(samples), np.empty(samples, dtype=np.int64)
+    labels = np.empty(samples)
+    relevant = relevant_count(task)
+    locations = np.empty((samples, relevant), dtype=np.int64)
     per_block = max(1, int(_BLOCK / (dim * task.length.mean)))
     bounds = [(at, min(samples, at + per_block)) for at in range(0, samples, per_block)]
 
@@ -195,29 +206,38 @@ def draw_dataset(
         rows = slice(int(offsets[low]), int(offsets[high]))
         rng = _generator(seed, _TOKENS, stream, block)
         starts = offsets[low:high] - offsets[low]
-        chosen = _fill(task, teacher, rng, tokens[rows], starts, lengths[low:high])
-        locations[low:high] = chosen - starts
-        values = tokens[rows][chosen].astype(float) @ teacher.values / math.sqrt(dim)
-        labels[low:high] = values + task.noise * rng.standard_normal(high - low)
+        law.fill(rng, tokens[rows], lengths[low:high])
+        chosen = _place(task, teacher, rng, tokens[rows], starts, lengths[low:high])
+        locations[low:high] = chosen - starts[:, None]
+        values = tokens[rows][chosen.ravel()].astype(float) @ teacher.values / math.sqrt(dim)
+        sums = values.reshape(chosen.shape).sum(axis=1) / math.sqrt(relevant)
+        labels[low:high] = sums + task.noise * rng.standard_normal(high - low)
 
     workers = _checks.integer(threads, "threads") if threads is not None else cores()
     with ThreadPoolExecutor(workers) as pool:
         for done, _ in enumerate(pool.map(fill, range(len(bounds))), start=1):
             if report is not None:
                 report(done, len(bounds), "drawing data")
-    return Dataset(tokens, offsets, labels, locations, teacher)
+    return Dataset(
+        tokens, offsets, labels, locations[:, 0] if relevant == 1 else locations, teacher
+    )
 
 
 def fresh_batches(
-    task: Task, teacher: Teacher, *, samples: int, seed: int, size: int | None = None
+    task: Task,
+    teacher: Teacher,
+    *,
+    samples: int,
+    seed: int,
+    size: int | None = None,
+    token_law: TokenLaw | str = "gaussian",
 ) -> Iterator[Dataset]:
     """Yield fresh sequences of a teacher in datasets of a small size, from the streams 1, 2, …."""
     size = size or max(1, min(samples, int(_BATCH / (teacher.dim * task.length.mean))))
     for stream, at in enumerate(range(0, samples, size), start=1):
         count = min(size, samples - at)
-        yield draw_dataset(
-            task, dim=teacher.dim, samples=count, seed=seed, teacher=teacher, stream=stream
-        )
+        own: dict[str, Any] = {"samples": count, "seed": seed, "stream": stream}
+        yield draw_dataset(task, dim=teacher.dim, teacher=teacher, token_law=token_law, **own)
 
 
 def token_bytes(task: Task, dim: int, samples: int, dtype: str = "float32") -> float:
@@ -252,35 +272,60 @@ def tables_by_length(starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int6
     return tables
 
 
-def _fill(
-    task: TiltedTask | SelectionTask,
+def _place(
+    task: TiltedTask | SelectionTask | ArrangementTask | MarionSLR,
     teacher: Teacher,
     rng: np.random.Generator,
     tokens: npt.NDArray[Any],
     starts: npt.NDArray[np.int64],
     lengths: npt.NDArray[np.int64],
 ) -> npt.NDArray[np.int64]:
-    """Fill the tokens of a block of sequences; return the row of each relevant token."""
-    dim = tokens.shape[1]
-    root = math.sqrt(dim)
-    rng.standard_normal(dtype=tokens.dtype.type, out=tokens)
+    """Give the tokens of a block of sequences the law of the task; return the relevant rows.
+
+    They are those of each sequence, one for each relevant token.
+    """
+    root = math.sqrt(tokens.shape[1])
+    if isinstance(task, ArrangementTask):
+        return _arrange(task, teacher, rng, tokens, starts, lengths)
     if isinstance(task, SelectionTask):
         scores = np.einsum("td,d->t", tokens, teacher.keys) / root
         rows = np.empty_like(starts)
         for same, table in tables_by_length(starts, lengths):
             rows[same] = starts[same] + task.select(rng, scores[table])
-        return rows
+        return rows[:, None]
     rows = starts + rng.integers(lengths)
+    if isinstance(task, MarionSLR):
+        tokens[rows] *= task.relevant_std
+        tokens[rows] += (task.shift / root * teacher.keys).astype(tokens.dtype)
+        return rows[:, None]
     shift = task.gaussian_shift
     if shift is not None:
         tokens[rows] += (shift / root * teacher.keys).astype(tokens.dtype)
-        return rows
+        return rows[:, None]
     # move the relevant token along k* until its score has the law of the task
     now = np.einsum("td,d->t", tokens[rows], teacher.keys) / root
     wanted = task.sample_relevant(rng, rows.size)
     along = teacher.keys * root / (teacher.keys @ teacher.keys)
     tokens[rows] += ((wanted - now)[:, None] * along).astype(tokens.dtype)
-    return rows
+    return rows[:, None]
+
+
+def _arrange(
+    task: ArrangementTask,
+    teacher: Teacher,
+    rng: np.random.Generator,
+    tokens: npt.NDArray[Any],
+    starts: npt.NDArray[np.int64],
+    lengths: npt.NDArray[np.int64],
+) -> npt.NDArray[np.int64]:
+    """Move the placed tokens along ``k*``, at random locations; return the relevant rows."""
+    shifts = task.shifts
+    rows = np.empty((starts.size, shifts.size), dtype=np.int64)
+    for same, table in tables_by_length(starts, lengths):
+        rows[same] = rng.permuted(table, axis=1)[:, : shifts.size]
+    for column, shift in zip(rows.T, shifts / math.sqrt(tokens.shape[1]), strict=True):
+        tokens[column] += (shift * teacher.keys).astype(tokens.dtype)
+    return rows[:, : task.kinds[0].count]
 
 
 def _generator(seed: int, *key: int) -> np.random.Generator:

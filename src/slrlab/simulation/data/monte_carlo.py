@@ -14,6 +14,8 @@ from slrlab import _checks
 from slrlab._result import Estimate
 from slrlab._types import FloatArray
 from slrlab.model.activations import Activation, make_activation
+from slrlab.model.arrangements import relevant_values
+from slrlab.model.marion import best_weights
 from slrlab.model.order_parameters import OrderParameters
 from slrlab.model.tasks import Task
 from slrlab.simulation.data.dataset import Teacher
@@ -39,13 +41,15 @@ def monte_carlo_risk(
     """
     chosen = make_activation(activation)
 
-    def predict(keys: FloatArray, values: FloatArray, rng: np.random.Generator) -> FloatArray:
+    def predict(
+        keys: FloatArray, values: FloatArray, stds: FloatArray, rng: np.random.Generator
+    ) -> FloatArray:
         scores = order.m_k * keys
         if order.R_k > 0.0:
-            scores = scores + math.sqrt(order.R_k) * rng.standard_normal(keys.shape)
+            scores = scores + math.sqrt(order.R_k) * stds * rng.standard_normal(keys.shape)
         answers = order.m_v * values
         if order.R_v > 0.0:
-            answers = answers + math.sqrt(order.R_v) * rng.standard_normal(keys.shape)
+            answers = answers + math.sqrt(order.R_v) * stds * rng.standard_normal(keys.shape)
         return np.asarray(np.einsum("nl,nl->n", chosen.weights(scores), answers))
 
     return _average(task, predict, samples, seed)
@@ -54,13 +58,17 @@ def monte_carlo_risk(
 def posterior_mean_risk(task: Task, *, samples: int = 100_000, seed: int = 0) -> Estimate:
     """Estimate the risk of the Bayes predictor ``Σ P(ε=ℓ|χ*) z*_ℓ``.
 
+    On Marion's task it has the best weights of the key scores instead of the posterior.
+
     >>> from slrlab import SpikedSLR
     >>> print(posterior_mean_risk(SpikedSLR(2.0, 3)))
     0.3514 ± 0.0029
     """
 
-    def predict(keys: FloatArray, values: FloatArray, rng: np.random.Generator) -> FloatArray:
-        return np.asarray(np.einsum("nl,nl->n", task.posterior(keys), values))
+    def predict(
+        keys: FloatArray, values: FloatArray, stds: FloatArray, rng: np.random.Generator
+    ) -> FloatArray:
+        return np.asarray(np.einsum("nl,nl->n", best_weights(task, keys), values))
 
     return _average(task, predict, samples, seed)
 
@@ -109,7 +117,7 @@ def _batches(task: Task, samples: int, rng: np.random.Generator) -> Iterator[tup
 
 def _average(
     task: Task,
-    predict: Callable[[FloatArray, FloatArray, np.random.Generator], FloatArray],
+    predict: Callable[[FloatArray, FloatArray, FloatArray, np.random.Generator], FloatArray],
     samples: int,
     seed: int,
 ) -> Estimate:
@@ -120,8 +128,11 @@ def _average(
     for length, size in _batches(task, samples, rng):
         keys, location = task.sample_scores(rng, size, length)
         values = rng.standard_normal(keys.shape)
-        labels = values[np.arange(size), location] + task.noise * rng.standard_normal(size)
-        losses = (labels - predict(keys, values, rng)) ** 2
+        stds = np.ones(keys.shape)  # of each token in directions other than that of the keys
+        np.put_along_axis(stds, location.reshape(size, -1), task.relevant_std, axis=1)
+        values *= stds
+        labels = relevant_values(values, location) + task.noise * rng.standard_normal(size)
+        losses = (labels - predict(keys, values, stds, rng)) ** 2
         total += float(losses.sum())
         square += float((losses**2).sum())
     mean = total / samples

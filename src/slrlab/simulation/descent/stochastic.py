@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from slrlab import _checks
 from slrlab._result import Estimate, Status
-from slrlab._types import Report
+from slrlab._types import FloatArray, Report
 from slrlab.model.activation_code import activation_code
 from slrlab.model.activations import Activation
+from slrlab.model.sphere import Sphere
 from slrlab.model.tasks import Task
 from slrlab.simulation.data.dataset import Dataset, Teacher, draw_dataset, fresh_batches
 from slrlab.simulation.descent.full_batch import begin, ridges
@@ -95,6 +97,7 @@ def online_sgd(
     steps: int | None = None,
     batch: int = 1,
     mirrored: bool = False,
+    sphere: Sphere | None = None,
     start: Weights | str = "random",
     teacher: Teacher | str = "normalised",
     test_samples: int = 2000,
@@ -120,6 +123,9 @@ def online_sgd(
         Use each sequence together with its mirror image through the plane of the teachers, which
         has the same label and the same law: the gradient stays unbiased, and most of its noise
         cancels. ``batch`` counts both and must be even.
+    sphere
+        Lengths of keys and values, which a step then does not change: the gradient is projected,
+        and the vectors are normalised after each step. None lets them grow.
     start, record, report
         As for `gradient_descent`.
     teacher
@@ -157,7 +163,8 @@ def online_sgd(
     tests = _checks.integer(test_samples, "test_samples", low=2)
     test = draw_dataset(task, dim=dim, samples=tests, seed=seed, teacher=teacher)
     first, longest = begin(start, test, chosen, seed), task.length.longest
-    descent = _Descent(chosen, first, rate, (1.0, 1.0), batch, longest)
+    state = (chosen, first, rate, (1.0, 1.0), batch, longest)
+    descent = _Descent(*state) if sphere is None else _SphereDescent(*state, sphere=sphere)
 
     def measure(weights: Weights) -> Estimate:
         return Estimate.of((test.labels - predict(test, chosen, weights)) ** 2)
@@ -165,7 +172,8 @@ def online_sgd(
     path = Recorder(test.teacher, dim, total, record, measure, report)
     status = _follow(descent, _fresh(task, test.teacher, seed, batch, total, mirrored), path)
     setting = {"activation": chosen.name, "rate": rate, "batch": batch}
-    return path.result(status, tick=rate / dim, method="online sgd", **setting)
+    method = "online sgd" if sphere is None else "online sgd on the sphere"
+    return path.result(status, tick=rate / dim, method=method, **setting)
 
 
 class _Descent:
@@ -193,7 +201,7 @@ class _Descent:
 
     def advance(self, data: Dataset, order: Indices) -> None:
         """Take a step for each batch of sequences in ``order``."""
-        from slrlab.simulation.training.gradient_kernel import descend, loss_and_gradient
+        from slrlab.simulation.training.gradient_kernel import descend
 
         code = self.code.numbers, self.code.table, self.code.scales
         bias_size = self.size if self.learns_bias else 0.0
@@ -202,15 +210,51 @@ class _Descent:
             given, state = (data.tokens, data.offsets, data.labels), (self.k, self.v, self.bias)
             _, self.bias = descend(*given, order, *state, sizes, self.shrink, *code)
             return
-        kind = data.tokens.dtype
         for chosen in order.reshape(-1, self.batch):
-            part = _subset(data, chosen)
-            batch = (part.tokens, part.offsets, part.labels, np.empty(0))
-            state = (self.k.astype(kind), self.v.astype(kind), self.bias)
-            _, gradient, grad_bias, _ = loss_and_gradient(*batch, *state, *code, chunks_of(part))
+            gradient, grad_bias = self.gradient(_subset(data, chosen))
             self.k = self.shrink[0] * self.k - self.size / self.batch * gradient[0]
             self.v = self.shrink[1] * self.v - self.size / self.batch * gradient[1]
             self.bias -= bias_size / self.batch * grad_bias
+
+    def gradient(self, part: Dataset) -> tuple[FloatArray, float]:
+        """Return the gradient of ``½Σρ²`` of a batch in the vectors and in the bias."""
+        from slrlab.simulation.training.gradient_kernel import loss_and_gradient
+
+        kind, code = part.tokens.dtype, (self.code.numbers, self.code.table, self.code.scales)
+        batch = (part.tokens, part.offsets, part.labels, np.empty(0))
+        state = (self.k.astype(kind), self.v.astype(kind), self.bias)
+        _, gradient, grad_bias, _ = loss_and_gradient(*batch, *state, *code, chunks_of(part))
+        return gradient, grad_bias
+
+
+class _SphereDescent(_Descent):
+    """A descent that leaves the lengths of the vectors to a `Sphere`."""
+
+    def __init__(self, *state: Any, sphere: Sphere) -> None:
+        super().__init__(*state)
+        self.sphere, self.steps = sphere, 0
+        if not (self.k.any() and self.v.any()):
+            raise ValueError("start must have vectors that are not 0, got 0")
+        self._normalise()
+
+    def _normalise(self) -> None:
+        length = self.sphere.at(self.steps * self.size / 2.0)
+        self.k *= length / np.linalg.norm(self.k)
+        self.v /= np.linalg.norm(self.v)
+
+    def advance(self, data: Dataset, order: Indices) -> None:
+        for chosen in order.reshape(-1, self.batch):
+            gradient, grad_bias = self.gradient(_subset(data, chosen))
+            length = float(np.linalg.norm(self.k))
+            for vector, own, scale in ((self.k, gradient[0], length), (self.v, gradient[1], 1.0)):
+                # the coordinates are the directions, vector over scale: one factor for the
+                # gradient in them, one for the step of the vector
+                along = own - vector * (vector @ own) / scale**2
+                vector -= self.size / self.batch * scale**2 * along
+            if self.learns_bias:
+                self.bias -= self.size / self.batch * grad_bias
+            self.steps += 1
+            self._normalise()
 
 
 def _follow(descent: _Descent, pieces: Iterable[tuple[Dataset, Indices]], path: Recorder) -> Status:
@@ -239,8 +283,9 @@ def _fresh(
     assert teacher is not None
     drawn = batch // 2 if mirrored else batch
     each = max(1, int(_BLOCK / (teacher.dim * task.length.mean * batch)))
-    size = {"samples": drawn * total, "size": drawn * each}
-    for data in fresh_batches(task, teacher, seed=seed, **size):  # stream 0 is the test sample
+    count, size = drawn * total, drawn * each
+    # stream 0 is the test sample
+    for data in fresh_batches(task, teacher, samples=count, seed=seed, size=size):
         order = np.arange(data.samples)
         if mirrored:  # half a batch, then its mirror images
             both = np.stack([order, order + data.samples]).reshape(2, -1, drawn)

@@ -19,7 +19,7 @@ from slrlab import _checks
 from slrlab._errors import ConvergenceWarning
 from slrlab._result import Status
 from slrlab._types import FloatArray
-from slrlab.model.activations import Activation, Projection, make_activation
+from slrlab.model.activations import Activation, make_activation
 from slrlab.simulation.data.dataset import Dataset
 from slrlab.simulation.data.packing import Sequences, checked_weights
 from slrlab.simulation.estimator.protocol import Regressor, r_squared
@@ -166,7 +166,7 @@ class SingleLocationAttention(Regressor):
         # stored as given: built-in activations contain functions that cannot be pickled
         self.activation_ = self.activation
         if best.status is not Status.CONVERGED:
-            advice = _advice(best, chosen, training["max_steps"])
+            advice = _advice(best, training["max_steps"])
             text = f"training {advice} (gradient {best.gradient_norm:.1e})"
             warnings.warn(text, ConvergenceWarning, stacklevel=2)
         return self
@@ -241,7 +241,7 @@ def _train(
     run = train(data, activation, start=start, **training)
     left = training["max_steps"] - run.iterations
     single = data.tokens.dtype == np.float32
-    if run.status is not Status.NOT_CONVERGED or not single or left < 1 or _has_kinks(activation):
+    if run.status is not Status.NOT_CONVERGED or not single or left < 1:
         return run
     fine = Dataset(data.tokens.astype(float), data.offsets, data.labels)
     goal = training["tolerance"] or TOLERANCE["float32"]
@@ -250,20 +250,10 @@ def _train(
     return replace(again, iterations=run.iterations + again.iterations)
 
 
-def _has_kinks(activation: Activation) -> bool:
-    """Return whether the weights of tokens, and so the objective, have kinks."""
-    return isinstance(activation, Projection) and activation.power <= 1.0
-
-
-def _advice(run: Trained, activation: Activation, max_steps: int) -> str:
+def _advice(run: Trained, max_steps: int) -> str:
     """Return how a training ended that did not converge, and what to change."""
     if run.status is Status.DIVERGED:
         return "diverged: there is no minimum at finite vectors, raise the ridges"
-    if _has_kinks(activation):
-        return (
-            f"did not converge: the objective of {activation.name} has kinks, where the gradient "
-            "does not vanish; use activation='entmax15', which has none"
-        )
     tolerance = f"raise tolerance above {1.1 * run.gradient_norm:.1e}"
     if run.iterations >= max_steps:
         return f"did not converge: raise max_steps, now {max_steps}, or {tolerance}"

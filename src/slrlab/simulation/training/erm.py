@@ -21,6 +21,7 @@ from slrlab.model.activations import Activation, make_activation
 from slrlab.model.order_parameters import FullOrderParameters
 from slrlab.model.setting import Setting
 from slrlab.model.tasks import Task
+from slrlab.model.token_laws import TokenLaw
 from slrlab.simulation.data.dataset import (
     Teacher,
     check_memory,
@@ -156,6 +157,7 @@ def simulate_erm(
     test_samples: int = 20_000,
     teacher: str = "normalised",
     dtype: str = "float32",
+    token_law: TokenLaw | str = "gaussian",
     tolerance: float | None = None,
     max_steps: int = 2000,
     strict: bool = False,
@@ -184,6 +186,9 @@ def simulate_erm(
         ``"normalised"`` or ``"gaussian"``.
     dtype
         ``"float32"`` or ``"float64"`` tokens.
+    token_law
+        Law of the entries of the tokens, as `slrlab.draw_dataset` takes it; the theory is about
+        ``"gaussian"``.
     tolerance
         Training stops at ``|∇F| <= tolerance·|y|``; default 3e-4 for float32, 1e-6 for float64.
     max_steps
@@ -214,13 +219,15 @@ def simulate_erm(
     _checks.choice(start, "start", STARTS)
     tests = _checks.integer(test_samples, "test_samples", low=0)
     check_memory(task, dim, count, dtype)
+    law = TokenLaw.of(token_law)
     seed, seeds = _checks.integer(seed, "seed", low=0), _checks.integer(seeds, "seeds")
     runs = []
     for number in range(seeds):
         own = seed + number
         if report is not None:
             report(number, seeds, f"training {number + 1} of {seeds}: drawing data")
-        data = draw_dataset(task, dim=dim, samples=count, seed=own, teacher=teacher, dtype=dtype)
+        drawing: dict[str, Any] = {"teacher": teacher, "dtype": dtype, "token_law": law}
+        data = draw_dataset(task, dim=dim, samples=count, seed=own, **drawing)
         assert data.teacher is not None
         trained = train(
             data,
@@ -234,7 +241,8 @@ def simulate_erm(
         )
         drawn = data.teacher
         del data  # frees the memory for the tokens of the next seed
-        risk = fresh_risk(task, chosen, trained.weights, drawn, samples=tests, seed=own)
+        fresh: dict[str, Any] = {"samples": tests, "seed": own, "token_law": law}
+        risk = fresh_risk(task, chosen, trained.weights, drawn, **fresh)
         runs.append(_run(trained, drawn, risk, own))
     setting = Setting(task, chosen, count / dim, float(ridge_k), float(ridge_v))
     result = _average(runs, setting=setting, dim=dim, samples=count, start=start)
@@ -281,13 +289,14 @@ def fresh_risk(
     *,
     samples: int,
     seed: int = 0,
+    token_law: TokenLaw | str = "gaussian",
 ) -> Estimate:
     """Return the mean squared error on fresh sequences of the same teacher."""
     if samples == 0:
         return Estimate(math.nan, math.nan)
     losses = [
         (data.labels - predict(data, activation, weights)) ** 2
-        for data in fresh_batches(task, teacher, samples=samples, seed=seed)
+        for data in fresh_batches(task, teacher, samples=samples, seed=seed, token_law=token_law)
     ]
     return Estimate.of(np.concatenate(losses))
 

@@ -22,7 +22,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, prange
 
-from slrlab.model.weights_kernel import ALL_ROWS, FORCE, SAFE_MATH, SIGMA, TRIAL, VALUE, residual
+from slrlab.model.weights_kernel import residual
+from slrlab.model.weights_rows import ALL_ROWS, FORCE, SAFE_MATH, SIGMA, TRIAL, VALUE
 
 _FLUSH = 64
 _compiled = njit(cache=True, nogil=True, error_model="numpy", fastmath=SAFE_MATH)

@@ -1,6 +1,6 @@
 """Names and constants that the compiled channel and its reference share."""
 
-from slrlab.model.activation_code import NORMALISED, PROJECTION
+from slrlab.model.activation_code import NORMALISED, NORMMAX, ORDERED, PROJECTION, REWEIGHTED
 
 # columns of the sums of each block of samples
 G_K2, G_V2, TRACE_K, TRACE_V, G_K_TEACHER, G_V_TEACHER = range(6)
@@ -14,4 +14,9 @@ MOST_STEPS = 60
 # that had more than one minimum
 FROM_FIELD, EVERYWHERE, REMEMBERED = range(3)
 # families whose prox is searched from higher scores only: lower ones raise the other weights
-ONE_SIDED = (NORMALISED, PROJECTION)
+ONE_SIDED = (NORMALISED, REWEIGHTED)
+# families whose weights do not move where one token has them all: the prox is searched from higher
+# scores, and from where a token would share with the largest other one
+FLAT = (PROJECTION, NORMMAX)
+# families whose Jacobian is not diagonal plus rank one
+DENSE = (ORDERED, NORMMAX)

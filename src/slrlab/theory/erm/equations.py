@@ -119,7 +119,7 @@ for _name, _score, _factor in (
 
 @dataclass(frozen=True)
 class _Part:
-    """Samples of one length, with one place of the relevant token, which comes first.
+    """Samples of one length, with one location of the relevant token, which comes first.
 
     With weights ``f σ(sχ + shift)`` the prox of ``(χ, z)`` is that of ``(sχ, fz)`` with weights
     ``σ``: fields and their variances are scaled, and ``g`` and ``G`` scaled back.
@@ -176,10 +176,10 @@ class Channel:
         """
         parts = []
         for group in self.fields.groups:
-            places = list(self.code.places(group.length))
-            for numbers in places:
+            locations = list(self.code.locations(group.length))
+            for numbers in locations:
                 memory = np.zeros(group.n_y.shape, bool), np.zeros_like(group.n_k)
-                scale, weight = self.code.scale(group.length), group.weight / len(places)
+                scale, weight = self.code.scale(group.length), group.weight / len(locations)
                 parts.append(_Part(group, weight, numbers, scale, memory))
         return parts
 

@@ -14,9 +14,11 @@ from functools import lru_cache
 
 import numpy as np
 
+from slrlab import _checks
 from slrlab._types import FloatArray
 from slrlab.model.activations import Activation
 from slrlab.model.tasks import Task
+from slrlab.model.traits import degree
 from slrlab.numerics.differences import central_differences
 from slrlab.theory.erm.equations import Channel, ChannelMeans, Stiffness
 from slrlab.theory.erm.overlaps import Conjugates, Coordinate, ErmOverlaps
@@ -24,6 +26,7 @@ from slrlab.theory.moments import AttentionMoments, attention_moments
 
 _DIFFERENCE = 0.1  # wide enough to average over the jumps of a small sample
 _RESOLUTION = 0.75  # of the risk: six digits, more than sampling has
+_RAY = 8.0  # α times the variance of keys of any length: their scores are then of order 1
 
 
 @lru_cache(maxsize=16)
@@ -44,6 +47,9 @@ class Response:
 class Problem:
     """The equations of one setting; of ``ridge_a`` and ``V_a`` exactly one is a number.
 
+    Where the length of the keys has no effect on the weights, both ``ridge_k = 0`` and ``V_k`` are:
+    the solutions at this ridge form a ray, on which the variance marks a point.
+
     ``stiffness`` is the form of ``V̂`` in the equations.
     """
 
@@ -55,6 +61,32 @@ class Problem:
     V_k: float | None = None
     V_v: float | None = None
     stiffness: Stiffness = "stein"
+
+    @classmethod
+    def of(
+        cls,
+        task: Task,
+        activation: Activation,
+        alpha: float,
+        *,
+        ridge_k: float | None = None,
+        ridge_v: float | None = None,
+        stiffness: Stiffness = "stein",
+    ) -> Problem:
+        """Return the problem with given ridges, or with free ones.
+
+        Raises
+        ------
+        ValueError
+            If keys of any length give the same weights, and a ridge would shrink them without end.
+        """
+        V_k = None
+        if degree(activation) == 0.0:
+            if ridge_k:
+                accepted = f"0 for {activation.name}, whose weights keys of any length share"
+                _checks.fail("ridge_k", accepted, ridge_k)
+            ridge_k, V_k = 0.0, _RAY / alpha
+        return cls(task, activation, alpha, ridge_k, ridge_v, V_k, None, stiffness)
 
     @property
     def trains_bias(self) -> bool:

@@ -1,4 +1,4 @@
-r"""Newton steps and gains of the prox for stick-breaking, whose Jacobian is a full triangle.
+r"""Newton steps and gains of the prox for weights with a full Jacobian: stick-breaking, normmax.
 
 Here the Hessian of the data term is held as a matrix,
 
@@ -14,7 +14,9 @@ import math
 
 from numba import njit
 
-from slrlab.model.weights_kernel import ETA, PSI, SAFE_MATH, SIGMA, TRIAL, token_at
+from slrlab.model.activation_code import ORDERED
+from slrlab.model.weights_kernel import token_at
+from slrlab.model.weights_rows import CURVE, ETA, PSI, SAFE_MATH, SIGMA, TRIAL
 from slrlab.theory.erm import codes
 from slrlab.theory.erm.prox_low_rank import (
     BETA,
@@ -27,50 +29,117 @@ from slrlab.theory.erm.prox_low_rank import (
     THETA,
 )
 
-MATRICES = 5  # of L rows each, after the rows that all kernels have
+# matrices of L rows each, after the rows that all kernels have: the Hessian of the data term, a
+# Cholesky factor, the Jacobian, and those of the gains
+_LOWER, _JACOBIAN, _INVERSE, _MIXED, _PRODUCT = range(1, 6)
+MATRICES = 6
 _compiled = njit(cache=True, error_model="numpy", fastmath=SAFE_MATH)
 
 
 @_compiled
-def derivatives(work, loss, v_v, inverse_v, place):
+def _stick_breaking(work, location):
+    """Fill the Jacobian: a token takes its share of what later ones leave."""
+    count = work.shape[1]
+    jacobian = SCRATCH_ROWS + _JACOBIAN * count
+    for position in range(count):
+        j = token_at(position, location)
+        work[jacobian + j, j] = work[PSI, j]
+        for later in range(position + 1, count):
+            i = token_at(later, location)
+            work[jacobian + j, i] = -work[SIGMA, j] * work[ETA, i]
+            work[jacobian + i, j] = 0.0
+
+
+@_compiled
+def _bend_stick_breaking(work, location):
+    """Fill the second derivatives of ``cᵀσ``; row THETA is its gradient."""
+    count = work.shape[1]
+    for position in range(count):
+        j = token_at(position, location)
+        slope = work[THETA, j]
+        work[SCRATCH_ROWS + j, j] = (1.0 - 2.0 * work[ETA, j]) * slope
+        for later in range(position + 1, count):
+            i = token_at(later, location)
+            entry = -slope * work[ETA, i]
+            work[SCRATCH_ROWS + j, i] = entry
+            work[SCRATCH_ROWS + i, j] = entry
+
+
+@_compiled
+def _normmax(work):
+    """Fill the Jacobian ``ψ_j (δ_jℓ − σ_ℓ) − σ_j η_ℓ``."""
+    count = work.shape[1]
+    jacobian = SCRATCH_ROWS + _JACOBIAN * count
+    for j in range(count):
+        for i in range(count):
+            entry = -work[PSI, j] * work[SIGMA, i] - work[SIGMA, j] * work[ETA, i]
+            work[jacobian + j, i] = entry
+        work[jacobian + j, j] += work[PSI, j]
+
+
+@_compiled
+def _bend_normmax(work, rho, pull):
+    """Fill the second derivatives of ``cᵀσ``, ``c = −ρẑ``; row THETA is its gradient.
+
+    With ``f = ψ'(c − σᵀc)`` they are ``(I − 1σᵀ)ᵀ diag(f) (I − 1σᵀ) − ηθᵀ − θηᵀ − (ηᵀc) J``.
+    """
+    count = work.shape[1]
+    jacobian = SCRATCH_ROWS + _JACOBIAN * count
+    mean, along, whole = 0.0, 0.0, 0.0
+    for i in range(count):
+        c = -rho * (work[OM_Z, i] + pull * work[SIGMA, i])
+        mean += work[SIGMA, i] * c
+        along += work[ETA, i] * c
+    for i in range(count):
+        work[CURVE, i] *= -rho * (work[OM_Z, i] + pull * work[SIGMA, i]) - mean
+        whole += work[CURVE, i]
+    for i in range(count):
+        for j in range(count):
+            entry = whole * work[SIGMA, i] * work[SIGMA, j] - along * work[jacobian + i, j]
+            entry -= work[CURVE, i] * work[SIGMA, j] + work[CURVE, j] * work[SIGMA, i]
+            entry -= work[ETA, i] * work[THETA, j] + work[ETA, j] * work[THETA, i]
+            work[SCRATCH_ROWS + i, j] = entry
+        work[SCRATCH_ROWS + i, i] += work[CURVE, i]
+
+
+@_compiled
+def derivatives(work, loss, v_v, inverse_v, activation):
     """Make row TRIAL row CHI; fill the gradient of ``F`` and the Hessian of its data term there.
 
     Row THETA is ``Jᵀc``, the slope of the data term, ``c = −ρẑ``.
     """
-    rho, a = loss[0], loss[1]
-    pull, kappa, count = v_v * rho, v_v * rho * rho, work.shape[1]
-    before_c, before_b, before_2 = 0.0, 0.0, 0.0
-    for position in range(count):
-        i = token_at(position, place)
-        sigma, psi, share = work[SIGMA, i], work[PSI, i], work[ETA, i]
-        z = work[OM_Z, i] + pull * sigma
-        c, b = -rho * z, z + pull * sigma
-        slope, beta = psi * c - share * before_c, psi * b - share * before_b
+    rho, a, count = loss[0], loss[1], work.shape[1]
+    pull, kappa, location = v_v * rho, v_v * rho * rho, int(activation[3])
+    jacobian = SCRATCH_ROWS + _JACOBIAN * count
+    if activation[0] == ORDERED:
+        _stick_breaking(work, location)
+    else:
+        _normmax(work)
+    for i in range(count):
+        slope, beta = 0.0, 0.0
+        for j in range(count):
+            z = work[OM_Z, j] + pull * work[SIGMA, j]
+            slope -= work[jacobian + j, i] * rho * z
+            beta += work[jacobian + j, i] * (z + pull * work[SIGMA, j])
         work[CHI, i], work[THETA, i], work[BETA, i] = work[TRIAL, i], slope, beta
         work[GRAD, i] = slope + inverse_v * (work[TRIAL, i] - work[OM_K, i])
-        square = psi * psi + share * share * before_2
-        work[SCRATCH_ROWS + i, i] = (1.0 - 2.0 * share) * slope + beta * beta / a - kappa * square
-        # with the tokens after this one: they take their share first
-        cross = share * before_2 - psi * sigma
-        for later in range(position + 1, count):
-            work[SCRATCH_ROWS + i, token_at(later, place)] = -slope - kappa * cross
-        before_c += sigma * c
-        before_b += sigma * b
-        before_2 += sigma * sigma
-    for position in range(count):
-        i = token_at(position, place)
-        for later in range(position + 1, count):
-            j = token_at(later, place)
-            entry = work[SCRATCH_ROWS + i, j] * work[ETA, j] + work[BETA, i] * work[BETA, j] / a
-            work[SCRATCH_ROWS + i, j] = entry
-            work[SCRATCH_ROWS + j, i] = entry
+    if activation[0] == ORDERED:
+        _bend_stick_breaking(work, location)
+    else:
+        _bend_normmax(work, rho, pull)
+    for i in range(count):
+        for j in range(count):
+            square = 0.0
+            for m in range(count):
+                square += work[jacobian + m, i] * work[jacobian + m, j]
+            work[SCRATCH_ROWS + i, j] += work[BETA, i] * work[BETA, j] / a - kappa * square
 
 
 @_compiled
 def factorise(work, stiffness):
     """Fill the Cholesky factor of the Hessian of ``F``; return whether it is positive definite."""
     count = work.shape[1]
-    lower = SCRATCH_ROWS + count
+    lower = SCRATCH_ROWS + _LOWER * count
     for j in range(count):
         for i in range(j, count):
             entry = work[SCRATCH_ROWS + i, j]
@@ -91,7 +160,7 @@ def factorise(work, stiffness):
 def _solve_row(work, row):
     """Replace a row by the product of the inverse Hessian of ``F`` with it."""
     count = work.shape[1]
-    lower = SCRATCH_ROWS + count
+    lower = SCRATCH_ROWS + _LOWER * count
     for i in range(count):
         for m in range(i):
             work[row, i] -= work[lower + i, m] * work[row, m]
@@ -116,27 +185,21 @@ def newton_step(work):
 
 
 @_compiled
-def gains(work, rho, a, inverse_v, place, squares, sums):
+def gains(work, rho, a, inverse_v, squares, sums):
     """Return the traces of ``G``; if asked, add the squares of its blocks that the replicon needs.
 
     With ``P = (∇²F)⁻¹``, ``D`` the Hessian of the data term and ``M = −ρJᵀ + βσᵀ/A``:
     ``G^kk = PD/V_k``, ``G^kv = PM/V_k`` and ``G^vv = σσᵀ/A − MᵀPM``.
     """
     count = work.shape[1]
-    # rows of P, then of M, then of PM; P is symmetric
-    inverse = SCRATCH_ROWS + 2 * count
-    mixed, product = inverse + count, inverse + 2 * count
+    # rows of P, which is symmetric, of M and of PM
+    jacobian, inverse = SCRATCH_ROWS + _JACOBIAN * count, SCRATCH_ROWS + _INVERSE * count
+    mixed, product = SCRATCH_ROWS + _MIXED * count, SCRATCH_ROWS + _PRODUCT * count
     for i in range(count):
         for j in range(count):
             work[inverse + i, j] = 1.0 if i == j else 0.0
-            work[mixed + i, j] = work[BETA, i] * work[SIGMA, j] / a
-        work[mixed + i, i] -= rho * work[PSI, i]
+            work[mixed + i, j] = work[BETA, i] * work[SIGMA, j] / a - rho * work[jacobian + j, i]
         _solve_row(work, inverse + i)
-    for position in range(count):
-        j = token_at(position, place)
-        for later in range(position + 1, count):
-            i = token_at(later, place)
-            work[mixed + i, j] += rho * work[SIGMA, j] * work[ETA, i]
     trace_k, trace_v = 0.0, 0.0
     for i in range(count):
         trace_v += work[SIGMA, i] ** 2 / a

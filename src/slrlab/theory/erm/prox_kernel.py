@@ -5,8 +5,8 @@ For each sample the kernel finds the global minimum over ``χ ∈ R^L`` of
     F(χ) = ½ r²/A + |χ − ω_χ|²/(2 V_k),   r = y − σ(χ)ᵀω_z,   A = 1 + V_v |σ(χ)|²
 
 (the values are eliminated: ``ẑ = ω_z + V_v ρ σ``, ``ρ = r/A``) and adds up what state evolution
-needs. Newton steps and gains are those of `slrlab.theory.erm.prox_low_rank`, in O(L), or for
-stick-breaking those of `slrlab.theory.erm.prox_dense`. Nothing is allocated per sample.
+needs. Newton steps and gains are those of `slrlab.theory.erm.prox_low_rank`, in O(L), or for a full
+Jacobian those of `slrlab.theory.erm.prox_dense`. Nothing is allocated per sample.
 `slrlab.theory.erm.prox_reference` computes the same in NumPy. No tasks enter here.
 """
 
@@ -18,8 +18,9 @@ import math
 import numpy as np
 from numba import njit, prange
 
-from slrlab.model.activation_code import EXPONENTIAL, NORMALISED, ORDERED
-from slrlab.model.weights_kernel import PI, SAFE_MATH, SIGMA, TRIAL, fill_weights
+from slrlab.model.activation_code import EXPONENTIAL, NORMALISED, PROJECTION
+from slrlab.model.weights_kernel import fill_weights
+from slrlab.model.weights_rows import PI, SAFE_MATH, SIGMA, TRIAL
 from slrlab.theory.erm import codes, prox_dense, prox_low_rank
 from slrlab.theory.erm.prox_low_rank import BEST, CHI, OM_K, OM_Z, SCRATCH_ROWS, STEP
 
@@ -57,8 +58,8 @@ def _objective(work, loss, inverse_v):
 def _derivatives(work, loss, prior, activation):
     """Make row TRIAL row CHI; fill the derivatives of ``F`` there."""
     _, inverse_v, v_v, _ = prior
-    if activation[0] == ORDERED:
-        prox_dense.derivatives(work, loss, v_v, inverse_v, int(activation[3]))
+    if activation[0] in codes.DENSE:
+        prox_dense.derivatives(work, loss, v_v, inverse_v, activation)
     else:
         prox_low_rank.derivatives(work, loss, v_v, inverse_v, activation)
 
@@ -66,7 +67,7 @@ def _derivatives(work, loss, prior, activation):
 @_compiled_inline
 def _factorise(work, a, stiffness, family):
     """Return whether the Hessian is positive, and what a low-rank one needs for its inverse."""
-    if family == ORDERED:
+    if family in codes.DENSE:
         return prox_dense.factorise(work, stiffness), (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     return prox_low_rank.core_of(work, a, stiffness)
 
@@ -97,7 +98,7 @@ def _descend(work, y, prior, activation, table):
             if shift > 1e12 * inverse_v:
                 return value, loss, False, True
             positive, core = _factorise(work, loss[1], inverse_v + shift, family)
-        if family == ORDERED:
+        if family in codes.DENSE:
             largest, slope = prox_dense.newton_step(work)
         else:
             largest, slope = prox_low_rank.newton_step(work, core)
@@ -123,6 +124,16 @@ def _descend(work, y, prior, activation, table):
     return value, loss, False, False
 
 
+@_compiled_inline
+def _shared(work, token, activation):
+    """Return a key score at which a token shares the weight with the largest of the others."""
+    top = -math.inf
+    for i in range(work.shape[1]):
+        if i != token:
+            top = max(top, work[OM_K, i])
+    return top - 0.5 * (activation[3] if activation[0] == PROJECTION else 1.0)
+
+
 @_compiled
 def _search(work, y, prior, activation, table, lowest, settled):
     """Descend from other points too; leave the lowest minimum in row TRIAL; return flags."""
@@ -137,7 +148,12 @@ def _search(work, y, prior, activation, table, lowest, settled):
         if reach < 0.02:
             break
         _copy(work, OM_K, TRIAL)
-        work[TRIAL, start // sides] += 0.75 * reach * (1.0 if start % sides == 0 else -1.0)
+        if start % sides == 0:
+            work[TRIAL, start // sides] += 0.75 * reach
+        elif activation[0] in codes.FLAT:
+            work[TRIAL, start // sides] = _shared(work, start // sides, activation)
+        else:
+            work[TRIAL, start // sides] -= 0.75 * reach
         value, _, good, _ = _descend(work, y, prior, activation, table)
         apart = 0.0
         for i in range(count):
@@ -196,15 +212,15 @@ def _solve(work, y, prior, activation, table, starts):
 
 
 @_compiled_inline
-def _constants(order):
+def _constants(order, family):
     """Return the numbers that all samples share: scales of the fields, and of the prox."""
     m_k, std_k, slope_k, bias, m_v, q_v, noise, v_k, v_v = order
     root_v = math.sqrt(q_v)
     left = max(1.0 - m_v * m_v / q_v, 0.0)
     std_y = math.sqrt(left + noise * noise)
     share = left / std_y if std_y > 0.0 else 0.0
-    # weights vary on the scale 1, the prior on √V_k
-    tolerance = 1e-4 * min(1.0, math.sqrt(v_k))
+    # weights vary on the scale 1, but near a rounded kink; the prior on √V_k
+    tolerance = (1e-5 if family in codes.FLAT else 1e-4) * min(1.0, math.sqrt(v_k))
     keys, values = (m_k, std_k, slope_k, bias), (m_v / root_v, root_v, std_y, share)
     return keys, values, (v_k, 1.0 / v_k, v_v, tolerance)
 
@@ -234,13 +250,12 @@ def _one(sample, fields, constants, activation, table, memory, work, flags, sums
     v_k, inverse_v, _, _ = prior
     positive, core = _factorise(work, a, inverse_v, activation[0])
     trace_k, trace_v = 0.0, 0.0
-    if activation[0] != ORDERED:
+    if activation[0] not in codes.DENSE:
         trace_k, trace_v = prox_low_rank.gain_traces(work, rho, a, inverse_v, core)
         if squares:
             prox_low_rank.gain_squares(work, rho, a, inverse_v, core, sums)
     elif positive:
-        given = (inverse_v, int(activation[3]), squares)
-        trace_k, trace_v = prox_dense.gains(work, rho, a, *given, sums)
+        trace_k, trace_v = prox_dense.gains(work, rho, a, inverse_v, squares, sums)
     g_k2, g_v2, k_teacher, v_teacher, k_field, v_field, k_sum = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for i in range(count):
         om_k = work[OM_K, i]
@@ -272,8 +287,8 @@ def _one(sample, fields, constants, activation, table, memory, work, flags, sums
 def _block(fields, order, activation, table, memory, flags, sums):
     """Fill ``sums`` with the means over one block of samples."""
     size, count = fields[1].shape
-    constants = _constants(order)
-    matrices = prox_dense.MATRICES * count if activation[0] == ORDERED else 0
+    constants = _constants(order, activation[0])
+    matrices = prox_dense.MATRICES * count if activation[0] in codes.DENSE else 0
     work = np.empty((SCRATCH_ROWS + matrices, count))
     for i in range(size):
         _one(i, fields, constants, activation, table, memory, work, flags, sums)

@@ -15,8 +15,8 @@ import math
 
 from numba import njit
 
-from slrlab.model.activation_code import NORMALISED, PROJECTION, RATIO
-from slrlab.model.weights_kernel import (
+from slrlab.model.activation_code import NORMALISED, PROJECTION, RATIO, REWEIGHTED
+from slrlab.model.weights_rows import (
     CURVE,
     ETA,
     GAUGE,
@@ -45,13 +45,13 @@ def derivatives(work, loss, v_v, inverse_v, activation):
     b_mean, c_mean = pi_z + 2.0 * pull * pi_sigma, -rho * (pi_z + pull * pi_sigma)
     # θ starts from Jᵀc if normalised, from ψ'c over the mass if projected, else from nothing
     from_grad, from_curve, shared = 0.0, 0.0, -0.5 * kappa * pi2
-    if family == NORMALISED:
+    if family in (NORMALISED, REWEIGHTED):
         from_grad = 1.0
     elif family == RATIO:
         from_grad = 1.0
         shared -= 0.5 * c_mean * (1.0 - 1.0 / power)
     elif family == PROJECTION:
-        from_curve = 1.0 / mass
+        from_curve = 1.0 / mass if mass > 0.0 else 0.0
         for i in range(work.shape[1]):
             c = -rho * (work[OM_Z, i] + pull * work[SIGMA, i]) - c_mean
             shared += 0.5 * work[CURVE, i] * c * from_curve * from_curve

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slrlab._types import FloatArray
-from slrlab.model.activation_code import ActivationNumbers
+from slrlab.model.activation_code import PROJECTION, ActivationNumbers
 from slrlab.model.weights_reference import CodedWeights, dot, outer
 from slrlab.theory.erm import codes
 
@@ -37,7 +37,8 @@ class _Samples:
 
     @property
     def tolerance(self) -> float:
-        return 1e-4 * min(1.0, math.sqrt(self.V_k))
+        scale = 1e-5 if self.attention.numbers[0] in codes.FLAT else 1e-4
+        return scale * min(1.0, math.sqrt(self.V_k))
 
     def take(self, rows: Indices) -> _Samples:
         fields = (self.omega_k[rows], self.omega_z[rows], self.y[rows])
@@ -143,12 +144,17 @@ def _solve(
     best, lowest, settled = _descend(samples, start)
     several, jumped = np.zeros_like(settled), np.zeros_like(settled)
     length = best.shape[1]
-    sides = (1.0,) if samples.attention.numbers[0] in codes.ONE_SIDED else (1.0, -1.0)
+    family = samples.attention.numbers[0]
+    sides = (1.0,) if family in codes.ONE_SIDED else (1.0, -1.0)
     for token, side in [(t, s) for t in range(length) for s in sides] if length > 1 else []:
         reach = np.sqrt(2.0 * samples.V_k * lowest)
         rows = np.flatnonzero(starts & (reach >= 0.02))
         start = samples.omega_k[rows].copy()
-        start[:, token] += 0.75 * side * reach[rows]
+        if side < 0.0 and family in codes.FLAT:
+            unit = samples.attention.numbers[3] if family == PROJECTION else 1.0
+            start[:, token] = np.delete(start, token, axis=1).max(axis=1) - 0.5 * unit
+        else:
+            start[:, token] += 0.75 * side * reach[rows]
         chi, value, good = _descend(samples.take(rows), start)
         apart = np.abs(chi - best[rows]).max(axis=1)
         several[rows] |= good & (apart > 10.0 * samples.tolerance)

@@ -75,7 +75,7 @@ class _Search:
         values = iter(np.exp(log_v).tolist())
         return replace(
             self.problem,
-            V_k=next(values) if self.problem.ridge_k is None else None,
+            V_k=next(values) if self.problem.ridge_k is None else self.problem.V_k,
             V_v=next(values) if self.problem.ridge_v is None else None,
         )
 
@@ -172,10 +172,10 @@ def optimal_ridge(
     -------
     ErmTheory
         With the optimal ridges in ``setting``. A ridge of exactly 0 means that the optimum
-        lies at the boundary. Status ``boundary`` means that the risk still falls at the edge of
-        the search: as a ridge grows, or as the ridge of the keys falls into the region where the
-        theory does not hold (``trace_gap`` above 0.03). The error of the test risk includes what
-        the search may have missed.
+        lies at the boundary, or for keys that their length has no effect. Status ``boundary``
+        means that the risk still falls at the edge of the search: as a ridge grows, or as the ridge
+        of the keys falls into the region where the theory does not hold (``trace_gap`` above 0.03).
+        The error of the test risk includes what the search may have missed.
 
     Examples
     --------
@@ -186,7 +186,7 @@ def optimal_ridge(
     """
     chosen = checked(task, activation, alpha, tolerance)
     solver = Solver(task, chosen, seed, report)
-    free = Problem(task, chosen, float(alpha))
+    free = Problem.of(task, chosen, float(alpha))
     optima: list[_Optimum] = []
     least_gain = _LEAST_GAIN * tolerance
     for turn, own in enumerate((solver, Solver(task, chosen, seed + _OTHER_SAMPLE))):
@@ -195,7 +195,7 @@ def optimal_ridge(
         if first is not None:
             optima.append(_Search(own, free, first, least_gain).best())
     if not optima:
-        return no_solution(replace(free, ridge_k=math.nan, ridge_v=math.nan))
+        return no_solution(free)
     solver.report(2, 4, "best ridge: comparison")
     best, missed, apart = _best_of(solver, free, optima)
     trusted, uncertain = _trusted(solver, best, least_gain)
@@ -228,6 +228,8 @@ def _first_solution(
             overlaps = optima[0].overlaps
     for ridge_k, ridge_v in ridges:
         given = replace(problem, ridge_k=ridge_k, ridge_v=ridge_v)
+        if problem.ridge_k is not None:  # keys of any length are as good
+            given = replace(given, ridge_k=problem.ridge_k)
         solution = solver.solve(given, overlaps, _SEARCH_SIZE, global_prox=False)
         if solution.settled:
             return solution
@@ -284,6 +286,8 @@ def _trusted(solver: Solver, best: Solution, least_gain: float) -> tuple[Solutio
     If the ridge of the keys had to be raised, the ridge of the values is searched again; else the
     uncertainty is 0.
     """
+    if best.problem.V_k is not None:  # a ridge of the keys has no effect
+        return best, 0.0
     trusted, uncertain = _raised(solver, best)
     if not uncertain:
         return best, 0.0

@@ -87,7 +87,7 @@ def ridge_map(
     for turn, r_v in enumerate(sorted(rows, reverse=True)):
         # every other row runs backwards: the next point is always a neighbour of the last
         for r_k in sorted(columns, reverse=turn % 2 == 0):
-            problem = Problem(task, chosen, float(alpha), ridge_k=r_k, ridge_v=r_v)
+            problem = Problem.of(task, chosen, float(alpha), ridge_k=r_k, ridge_v=r_v)
             point = solver.best(problem, tolerance, solver.starts(neighbour))
             neighbour = point if point.status.usable else neighbour
             points.append(point)

@@ -20,6 +20,7 @@ from slrlab._result import Status
 from slrlab._types import FloatArray, Report
 from slrlab.model.activation_code import activation_code
 from slrlab.model.activations import Activation
+from slrlab.model.arrangements import check_family, relevant_count
 from slrlab.model.tasks import Task
 from slrlab.theory.erm.equations import STIFFNESSES, Channel, Stiffness
 from slrlab.theory.erm.fields import BLOCKS, draw_fields
@@ -72,7 +73,9 @@ def erm_theory(
     alpha
         Training sequences per dimension, ``N/D > 0``.
     ridge_k, ridge_v
-        Ridge penalties ``>= 0`` of keys and values.
+        Ridge penalties ``>= 0`` of keys and values. Where a factor on all scores leaves the weights
+        (normalised ReLU, cosine), a ridge would shrink the keys without end and change nothing
+        else: ``ridge_k`` must be 0, and keys and bias are those of one length.
     tolerance
         Largest standard error of the test risk; three times as much for order parameters,
         relative to their size where that is above 1.
@@ -92,7 +95,8 @@ def erm_theory(
     Raises
     ------
     ValueError
-        If a number is out of range, or the signal of a tilted task is infinite.
+        If a number is out of range, the signal of a tilted task is infinite, or the activation
+        admits no ridge on the keys.
 
     Examples
     --------
@@ -103,7 +107,7 @@ def erm_theory(
     0.46 True sampled
     """
     chosen = checked(task, activation, alpha, tolerance)
-    problem = Problem(
+    problem = Problem.of(
         task,
         chosen,
         float(alpha),
@@ -119,9 +123,12 @@ def erm_theory(
 def checked(task: Task, activation: Activation | str, alpha: float, tolerance: float) -> Activation:
     """Check the arguments that all functions of trained attention share; return the activation."""
     chosen = minimal.checked(task, activation, tolerance)
+    check_family(task)
     _checks.positive(alpha, "alpha")
     if math.isinf(task.signal) and task.gaussian_shift is not None:
         raise ValueError("signal must be finite for this task at finite alpha, got inf")
+    if relevant_count(task) > 1:
+        _checks.fail("task", "one with a single relevant token at finite alpha", task.name)
     if task.length.longest > _LONGEST:
         raise ValueError(f"length must be at most {_LONGEST} at finite alpha, got {task.length}")
     activation_code(chosen)  # raises an error if it cannot be trained

@@ -7,6 +7,7 @@ from slrlab.theory.landscape.minima import LocalMinima, Minimum, local_minima
 from slrlab.theory.landscape.path import Flow
 from slrlab.theory.landscape.ranges import MinimumBranch, minimum_branches
 from slrlab.theory.landscape.risk import RiskGradient, risk_and_gradient
+from slrlab.theory.landscape.sphere import sphere_flow
 from slrlab.theory.landscape.stochastic import sgd_flow
 from slrlab.theory.landscape.table import TabulatedLandscape, tabulate
 
@@ -26,5 +27,6 @@ __all__ = [
     "minimum_from",
     "risk_and_gradient",
     "sgd_flow",
+    "sphere_flow",
     "tabulate",
 ]

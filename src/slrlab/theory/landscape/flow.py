@@ -115,7 +115,7 @@ class _Descent(Follower):
         return y[:SIZE], y[SIZE : 2 * SIZE]
 
     def velocity(self, y: FloatArray) -> FloatArray:
-        return -self.slope(y).gradient(self.learn_bias)
+        return -self.gradient(y)
 
     def ending(
         self, last: FloatArray, *, failed: bool, escaped: bool, rests: bool

@@ -73,6 +73,10 @@ class Follower(ABC):
         longer than `FAR`. ``rests``: the speed is below the tolerance.
         """
 
+    def gradient(self, y: FloatArray) -> FloatArray:
+        """Return the gradient of the risk at a state, as far as the flow is driven by it."""
+        return self.slope(y).gradient(self.learn_bias)
+
     def slope(self, y: FloatArray) -> Slope:
         """Return risk and gradient at a state."""
         key = y.tobytes()
@@ -148,7 +152,6 @@ class Follower(ABC):
         k, v = self.vectors(last)
         rows = [dataclasses.astuple(overlaps_of(*self.vectors(state))) for state in states]
         risks = np.array([self.slope(state).risk for state in states])
-        gradient = self.slope(last).gradient(self.learn_bias)
         return Flow(
             status=status,
             times=times,
@@ -157,7 +160,7 @@ class Follower(ABC):
             risk=risks,
             minimum=minimum,
             destination=destination,
-            gradient_norm=math.hypot(*gradient),
+            gradient_norm=math.hypot(*self.gradient(last)),
             evaluations=len(self._slopes),
             k=k,
             v=v,

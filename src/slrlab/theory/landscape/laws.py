@@ -6,7 +6,8 @@ activation are never needed, and those in ``m`` and ``S`` are entries of the sam
 
     ∂_m E[χ*ᵃ F⁽ⁿ⁾] = E[χ*ᵃ⁺¹ F⁽ⁿ⁺¹⁾],      ∂_S E[χ*ᵃ F⁽ⁿ⁾] = ½ E[χ*ᵃ F⁽ⁿ⁺²⁾].
 
-This module must not know about activations or risks.
+If ``u`` has variance ``γ²``, the first has ``He_n(u/γ)/γⁿ`` and the last a factor ``γ²``. This
+module must not know about activations or risks.
 """
 
 # notation: docs/notation.md, "Landscape"
@@ -54,35 +55,56 @@ def hermite(u: FloatArray, count: int) -> FloatArray:
     return rows
 
 
-def gaussian_laws(shift: float, m: float, std: float, edge: float, resolution: float) -> TokenLaws:
-    """Return the laws where ``χ*`` is ``N(shift, 1)`` for the relevant token, ``N(0, 1)`` else.
+def gaussian_laws(
+    shift: float, m: float, std: float, edge: float, resolution: float, relevant_std: float = 1.0
+) -> TokenLaws:
+    """Return the laws where ``χ*`` is ``N(shift, γ²)`` for the relevant token, ``N(0, 1)`` else.
 
-    Then the score is Gaussian too, and given the score the average of ``He_b(χ*−shift) He_n(u)``
-    is ``m^b s^n τ^{−b−n} He_{b+n}`` of the standardised score, ``τ² = m² + s²``: the score alone
-    is integrated over.
+    ``γ`` is the standard deviation of the relevant token in every direction, that of ``u``
+    included. Then the score is Gaussian too, and given the score the average of
+    ``He_b((χ*−shift)/γ) He_n(u/γ)`` is ``m^b s^n τ^{−b−n} He_{b+n}`` of the standardised score,
+    ``τ² = m² + s²``: the score alone is integrated over.
     """
     tau = max(math.hypot(m, std), _LEAST_STD)
-    step = tau * _step(tau, resolution)
-    low, high = min(0.0, m * shift) - edge * tau, max(0.0, m * shift) + edge * tau
-    scores = np.arange(low, high + step, step)
-    laws = []
-    for mean in (shift, 0.0):
-        g = (scores - m * mean) / tau
-        density = np.exp(-(g**2) / 2.0) * (step / (tau * math.sqrt(2.0 * math.pi)))
-        slopes = density * hermite(g, ORDER + 1) / tau ** np.arange(ORDER + 1)[:, None]
-        laws.append(_powers(mean) * m**_DEGREES @ slopes)
-    # at a very large signal there is an empty interval between the two laws
-    kept = (laws[0][0] > 0.0) | (laws[1][0] > 0.0)
-    return TokenLaws(scores[kept], laws[0][:, kept], laws[1][:, kept])
+    if relevant_std == 1.0:  # one grid for both laws
+        step = tau * _step(tau, resolution)
+        low, high = min(0.0, m * shift) - edge * tau, max(0.0, m * shift) + edge * tau
+        scores = np.arange(low, high + step, step)
+        laws = [_gaussian_law(scores, step, mean, 1.0, m, tau) for mean in (shift, 0.0)]
+        # at a very large signal there is an empty interval between the two laws
+        kept = (laws[0][0] > 0.0) | (laws[1][0] > 0.0)
+        return TokenLaws(scores[kept], laws[0][:, kept], laws[1][:, kept])
+    grids, rows = [], []
+    for mean, scale in ((shift, relevant_std), (0.0, 1.0)):
+        step = scale * tau * _step(scale * tau, resolution)
+        scores = m * mean + np.arange(-edge * scale * tau, edge * scale * tau + step, step)
+        grids.append(scores)
+        rows.append(_gaussian_law(scores, step, mean, scale, m, tau))
+    relevant, others = (np.zeros((len(PAIRS), sum(map(len, grids)))) for _ in grids)
+    relevant[:, : len(grids[0])], others[:, len(grids[0]) :] = rows
+    return TokenLaws(np.concatenate(grids), relevant, others)
+
+
+def _gaussian_law(
+    scores: FloatArray, step: float, mean: float, scale: float, m: float, tau: float
+) -> FloatArray:
+    """Return the rows of weights of one token whose ``χ*`` is ``N(mean, scale²)``."""
+    g = (scores - m * mean) / (scale * tau)
+    density = np.exp(-(g**2) / 2.0) * (step / (scale * tau * math.sqrt(2.0 * math.pi)))
+    slopes = density * hermite(g, ORDER + 1) / tau ** np.arange(ORDER + 1)[:, None]
+    return np.asarray(_powers(mean, scale) * m**_DEGREES @ slopes)
 
 
 @lru_cache(maxsize=64)
-def _powers(mean: float) -> FloatArray:
-    """Return the coefficients of ``(mean + x)^a`` in ``He_b(x)``, at column ``b + n`` of a pair."""
+def _powers(mean: float, scale: float) -> FloatArray:
+    """Return the coefficients of ``(mean + scale·x)^a/scale^n`` in ``He_b(x)``.
+
+    They are at column ``b + n`` of a pair ``(a, n)``.
+    """
     coefficients = np.zeros((len(PAIRS), ORDER + 1))
     for row, (a, n) in zip(coefficients, PAIRS, strict=True):
-        power = np.polynomial.polynomial.polypow([mean, 1.0], a)
-        row[n : n + a + 1] = hermite_e.poly2herme(power)
+        power = np.polynomial.polynomial.polypow([mean, scale], a)
+        row[n : n + a + 1] = hermite_e.poly2herme(power) / scale**n
     return coefficients
 
 

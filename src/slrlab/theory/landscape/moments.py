@@ -12,8 +12,10 @@ the bias alone. ``A, B`` are those of the population theory; the others vanish f
     Y = E Σ_ℓℓ' ∂_ℓ'(χ*_ℓ σ_ℓ σ_ℓ'),    U = E Σ_ℓℓ' ∂_ℓ∂_ℓ'(σ_ℓ σ_ℓ').
 
 Each is an integral over Laplace variables of products of one-token expectations
-(`slrlab.numerics.simplex`), at a cost that does not grow with the length. This module computes
-them with their derivatives; it must not know about values or flows.
+(`slrlab.numerics.simplex`), at a cost that does not grow with the length. If the relevant token has
+variance ``γ²`` in every direction (`slrlab.MarionSLR`), the 1 is ``γ²``, and each derivative at the
+relevant token, each label and each square of its value score has a factor ``γ²``. This module
+computes the moments with their derivatives; it must not know about values or flows.
 """
 
 # notation: docs/notation.md, "Landscape"
@@ -31,6 +33,7 @@ import numpy as np
 from slrlab._types import FloatArray
 from slrlab.model.activations import Activation, Elementwise, Normalised
 from slrlab.model.lengths import LengthLaw
+from slrlab.model.marion import MarionSLR
 from slrlab.model.tasks import SelectionTask, Task, TiltedTask
 from slrlab.numerics.jet import Jet
 from slrlab.numerics.simplex import (
@@ -89,7 +92,7 @@ def landscape_moments(
         raise TypeError(
             f"activation must be Elementwise or Normalised, got {type(activation).__name__}"
         )
-    if not isinstance(task, TiltedTask | SelectionTask):
+    if not isinstance(task, TiltedTask | SelectionTask | MarionSLR):
         raise TypeError(f"task must be a TiltedTask or a SelectionTask, got {type(task).__name__}")
     # an activation that overflows gives moments that are not finite, and a failed status
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -104,13 +107,15 @@ class _Factors:
     """One-token expectations on a grid of Laplace variables, and how to integrate over it.
 
     ``F_j = φʲ`` for elementwise activations, ``(tφ)ʲ e^{−tφ}`` for normalised ones; ``lengths``
-    are ``E (L−1)…(L−i) z^{L−1−i}`` at the ``z`` of the other tokens.
+    are ``E (L−1)…(L−i) z^{L−1−i}`` at the ``z`` of the other tokens. ``variance`` is that of the
+    relevant token, ``γ²``.
     """
 
     relevant: Jets
     others: Jets
     lengths: tuple[Jet, ...]
     weights: FloatArray
+    variance: float = 1.0
 
     def integrate(self, **jets: Jet) -> dict[str, FloatArray]:
         """Return value and derivatives of each integral."""
@@ -118,9 +123,10 @@ class _Factors:
         return {name: jet.parts.reshape(len(jet.parts), -1) @ weights for name, jet in jets.items()}
 
 
-def _table_jets(table: FloatArray) -> Jets:
-    """Return entries of a table ``(j, pair, grid)`` with their derivatives."""
+def _table_jets(table: FloatArray, variance: float = 1.0) -> Jets:
+    """Return entries of a table ``(j, pair, grid)`` of one token law with their derivatives."""
     parts = table[:, _ROWS] * _FACTORS
+    parts[:, :, 2] *= variance
     return lambda j, a, n: Jet(parts[j, _JETS[a, n]])
 
 
@@ -137,39 +143,41 @@ def _jets(entries: Entries) -> Jets:
 
 def _first(factors: _Factors) -> dict[str, FloatArray]:
     """Return the moments that depend on the location."""
-    r, o = factors.relevant, factors.others
+    r, o, g = factors.relevant, factors.others, factors.variance
     alone, pair = factors.lengths[:2]
     cross = r(0, 0, 1) * pair  # the weights of the others depend on the relevant score
     return factors.integrate(
-        A=r(1, 0, 0) * alone,
-        P=r(1, 1, 1) * alone + cross * o(1, 1, 0),
-        Q=r(1, 0, 2) * alone + cross * o(1, 0, 1),
+        A=g * (r(1, 0, 0) * alone),
+        P=g * (r(1, 1, 1) * alone + cross * o(1, 1, 0)),
+        Q=g * (g * (r(1, 0, 2) * alone) + cross * o(1, 0, 1)),
     )
 
 
 def _second(factors: _Factors) -> dict[str, FloatArray]:
     """Return the moments that sum over all pairs of tokens."""
-    r, o = factors.relevant, factors.others
+    r, o, g = factors.relevant, factors.others, factors.variance
     alone, pair, triple = factors.lengths
     first, second = r(0, 0, 0) * pair, r(0, 0, 0) * triple
     return factors.integrate(
-        B=r(2, 0, 0) * alone + o(2, 0, 0) * first,
+        B=g * (r(2, 0, 0) * alone) + o(2, 0, 0) * first,
         X=r(2, 2, 0) * alone
         + o(2, 2, 0) * first
         + 2.0 * (r(1, 1, 0) * o(1, 1, 0) * pair)
         + o(1, 1, 0) * o(1, 1, 0) * second,
-        Y=r(2, 1, 1) * alone
+        Y=g * (r(2, 1, 1) * alone)
         + o(2, 1, 1) * first
-        + (r(1, 1, 0) * o(1, 0, 1) + r(1, 0, 1) * o(1, 1, 0)) * pair
+        + (r(1, 1, 0) * o(1, 0, 1) + g * (r(1, 0, 1) * o(1, 1, 0))) * pair
         + o(1, 1, 0) * o(1, 0, 1) * second,
-        U=r(2, 0, 2) * alone
+        U=g**2 * (r(2, 0, 2) * alone)
         + o(2, 0, 2) * first
-        + 2.0 * (r(1, 0, 1) * o(1, 0, 1) * pair)
+        + 2.0 * g * (r(1, 0, 1) * o(1, 0, 1) * pair)
         + o(1, 0, 1) * o(1, 0, 1) * second,
     )
 
 
 def _laws(task: Task, m: float, std: float, resolution: float) -> TokenLaws:
+    if isinstance(task, MarionSLR):
+        return gaussian_laws(task.shift, m, std, edge(task), resolution, task.relevant_std)
     shift = task.gaussian_shift if isinstance(task, TiltedTask) else 0.0
     if shift is not None:
         return gaussian_laws(shift, m, std, edge(task), resolution)
@@ -210,8 +218,8 @@ def _independent(
     m, std = keys[0], math.sqrt(keys[1])
     laws = _laws(task, m, std, resolution)
     if isinstance(activation, Elementwise):
-        return _elementwise(task.length, activation, laws)
-    width = math.hypot(m, std)
+        return _elementwise(task.length, activation, laws, task.relevant_std**2)
+    width = math.hypot(m, std) * min(1.0, task.relevant_std)
     log_phi = activation.log_phi(laws.scores)
     generating = task.length.generating
     bias = round(float(activation.bias or 0.0) / _BIAS_STEP) * _BIAS_STEP
@@ -222,9 +230,12 @@ def _independent(
     log_zero = log_expectation(zero[len(PAIRS)], missing[len(PAIRS)])
     # E He_n = 0: the complement has the same average without cancellation
     table = np.stack([np.where(_PLAIN, zero, -missing), one, two])
-    relevant, others = (_table_jets(part) for part in np.split(table, 2, axis=1))
+    variance = task.relevant_std**2
+    parts = zip(np.split(table, 2, axis=1), (variance, 1.0), strict=True)
+    relevant, others = (_table_jets(*part) for part in parts)
     lengths = _lengths(others(0, 0, 0), generating(log_zero, 3))
-    return _Factors(relevant, others, lengths, _sink_factor(activation, u) * weights)
+    weights = _sink_factor(activation, u) * weights
+    return _Factors(relevant, others, lengths, weights, variance)
 
 
 def _sink_factor(activation: Normalised, u: FloatArray) -> FloatArray:
@@ -235,16 +246,18 @@ def _lengths(z: Jet, generating: Sequence[FloatArray]) -> tuple[Jet, ...]:
     return tuple(z.through(*pair) for pair in pairwise(generating))
 
 
-def _elementwise(length: LengthLaw, activation: Elementwise, laws: TokenLaws) -> _Factors:
+def _elementwise(
+    length: LengthLaw, activation: Elementwise, laws: TokenLaws, variance: float = 1.0
+) -> _Factors:
     """Return the factors of an elementwise activation: no Laplace variable."""
     sigma = activation.weights(laws.scores)
     powers = np.stack([sigma, sigma**2], axis=1)
     relevant, others = (
-        _table_jets(np.stack([_UNIT, *(law @ powers).T[..., None]]))
-        for law in (laws.relevant, laws.others)
+        _table_jets(np.stack([_UNIT, *(law @ powers).T[..., None]]), square)
+        for law, square in ((laws.relevant, variance), (laws.others, 1.0))
     )
     lengths = _lengths(others(0, 0, 0), length.generating(np.zeros(1), 3))
-    return _Factors(relevant, others, lengths, np.ones(1))
+    return _Factors(relevant, others, lengths, np.ones(1), variance)
 
 
 def _selected(

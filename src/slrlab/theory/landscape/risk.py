@@ -23,7 +23,7 @@ from slrlab._types import FloatArray
 from slrlab.model.activations import Activation, Elementwise, Normalised
 from slrlab.model.order_parameters import FullOrderParameters
 from slrlab.model.setting import Setting
-from slrlab.model.tasks import Task, TiltedTask
+from slrlab.model.tasks import SelectionTask, Task
 from slrlab.theory.landscape.moments import LandscapeMoments, landscape_moments
 from slrlab.theory.population.minimal import checked
 
@@ -266,9 +266,9 @@ def make_landscape(
     ValueError
         If the signal is too large for double precision or, for a selection, for the memory.
     """
-    tilted = isinstance(task, TiltedTask)
-    most = _MOST_TILT if tilted else _MOST_SELECTION
-    if task.signal > most and (tilted or math.isfinite(task.signal)):
+    selects = isinstance(task, SelectionTask)
+    most = _MOST_SELECTION if selects else _MOST_TILT
+    if task.signal > most and (math.isfinite(task.signal) or not selects):
         raise ValueError(
             f"signal must be at most {most:g} for the landscape of task {task.name}, "
             f"got {task.signal:g}"

@@ -13,7 +13,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, prange
 
-from slrlab.model.weights_kernel import ALL_ROWS, FORCE, SAFE_MATH, SIGMA, TRIAL, VALUE, residual
+from slrlab.model.weights_kernel import residual
+from slrlab.model.weights_rows import ALL_ROWS, FORCE, SAFE_MATH, SIGMA, TRIAL, VALUE
 
 _SIZE = 4  # of a token
 _COLUMNS = 2 * _SIZE + 5
@@ -21,7 +22,7 @@ _compiled = njit(cache=True, error_model="numpy", fastmath=SAFE_MATH)
 
 
 @_compiled
-def _one(sample, tokens, labels, k, v, bias, activation, table, work, sums):
+def _one(sample, tokens, labels, square, k, v, bias, activation, table, work, sums):
     """Add the contribution of one sequence."""
     count = work.shape[1]
     for i in range(count):
@@ -35,41 +36,43 @@ def _one(sample, tokens, labels, k, v, bias, activation, table, work, sums):
     for i in range(count):
         sigma, g = work[SIGMA, i], work[FORCE, i]
         push += g
-        gg += g * g
-        gs += g * sigma
-        ss += sigma * sigma
+        weight = square if i == 0 else 1.0
+        gg += weight * g * g
+        gs += weight * g * sigma
+        ss += weight * sigma * sigma
         for d in range(_SIZE):
             sums[1 + d] -= 2.0 * rho * g * tokens[sample, i, d]
             sums[1 + _SIZE + d] -= 2.0 * rho * sigma * tokens[sample, i, d]
-    square = rho * rho
-    sums[0] += square
+    loss = rho * rho
+    sums[0] += loss
     sums[2 * _SIZE + 1] -= 2.0 * rho * push
-    sums[2 * _SIZE + 2] += 4.0 * square * gg
-    sums[2 * _SIZE + 3] += 4.0 * square * gs
-    sums[2 * _SIZE + 4] += 4.0 * square * ss
+    sums[2 * _SIZE + 2] += 4.0 * loss * gg
+    sums[2 * _SIZE + 3] += 4.0 * loss * gs
+    sums[2 * _SIZE + 4] += 4.0 * loss * ss
 
 
 @_compiled
-def _block(tokens, labels, k, v, bias, activation, table, sums):
+def _block(tokens, labels, square, k, v, bias, activation, table, sums):
     """Fill ``sums`` with the means over one block of sequences."""
     size, count = tokens.shape[0], tokens.shape[1]
     work = np.empty((ALL_ROWS, count))
     for i in range(size):
-        _one(i, tokens, labels, k, v, bias, activation, table, work, sums)
+        _one(i, tokens, labels, square, k, v, bias, activation, table, work, sums)
     for i in range(sums.size):
         sums[i] /= size
 
 
 @njit(cache=True, error_model="numpy", parallel=True)
-def sample_means(tokens, labels, k, v, bias, activation, table):
+def sample_means(tokens, labels, square, k, v, bias, activation, table):
     """Return the means of each block, one row a block.
 
     ``tokens`` has shape ``(blocks, size, L, 4)``, ``labels`` ``(blocks, size)``. Columns: risk,
-    gradient in ``k`` (4), in ``v`` (4), in the bias, ``4ρ²|g|²``, ``4ρ² g·σ``, ``4ρ²|σ|²``.
+    gradient in ``k`` (4), in ``v`` (4), in the bias, ``4ρ²|g|²``, ``4ρ² g·σ``, ``4ρ²|σ|²``; in
+    these products the first token, the relevant one, has the factor ``square``.
     """
     blocks = labels.shape[0]
     sums = np.zeros((blocks, _COLUMNS))
     for block in prange(blocks):
         # views are taken here: one for each sequence would have the threads fight over its count
-        _block(tokens[block], labels[block], k, v, bias, activation, table, sums[block])
+        _block(tokens[block], labels[block], square, k, v, bias, activation, table, sums[block])
     return sums

@@ -16,6 +16,7 @@ from slrlab.model.weights_reference import CodedWeights
 def sample_means(
     tokens: FloatArray,
     labels: FloatArray,
+    square: float,
     k: FloatArray,
     v: FloatArray,
     bias: float,
@@ -29,15 +30,16 @@ def sample_means(
     sigma, jacobian, _ = CodedWeights(activation, table).derivatives(chi, z)
     rho = labels.reshape(-1) - np.einsum("nl,nl->n", sigma, z)
     g = np.einsum("njl,nj->nl", jacobian, z)
+    squares = np.append(square, np.ones(length - 1))
     columns = np.column_stack(
         [
             rho**2,
             -2.0 * rho[:, None] * np.einsum("nl,nld->nd", g, x),
             -2.0 * rho[:, None] * np.einsum("nl,nld->nd", sigma, x),
             -2.0 * rho * g.sum(axis=1),
-            4.0 * rho**2 * (g * g).sum(axis=1),
-            4.0 * rho**2 * (g * sigma).sum(axis=1),
-            4.0 * rho**2 * (sigma * sigma).sum(axis=1),
+            4.0 * rho**2 * ((g * g) @ squares),
+            4.0 * rho**2 * ((g * sigma) @ squares),
+            4.0 * rho**2 * ((sigma * sigma) @ squares),
         ]
     )
     return np.asarray(columns.reshape(blocks, size, -1).mean(axis=1))

@@ -50,10 +50,12 @@ class SampledLandscape:
     """Risk and gradient of an activation on a fixed sample of effective tokens.
 
     A token is ``(χ*, z*, n₃, n₄)``: its components along the teachers and the two free directions.
+    ``square`` is the squared length of a relevant token over ``D``, 1 for the others.
     """
 
     groups: tuple[TokenGroup, ...]
     code: ActivationCode
+    square: float
 
     @classmethod
     def draw(
@@ -82,7 +84,7 @@ class SampledLandscape:
                 f"which is sampled, got {law}"
             )
         groups = [_draw_group(task, n, p, log2, (seed, n)) for n, p, log2 in shares]
-        return cls(tuple(groups), code)
+        return cls(tuple(groups), code, task.relevant_std**2)
 
     @property
     def smooth(self) -> bool:
@@ -111,10 +113,11 @@ class SampledLandscape:
             # the gradient in the vectors as given, and the noise, follow from the chain rule
             noise = (score**2, score * factor, factor**2)
             chain = np.array([1.0, *[score] * SIZE, *[factor] * SIZE, 1.0, *noise])
-            places = list(self.code.places(length))
-            for numbers in places:
-                given = (group.tokens, group.labels, *point, numbers, self.code.table)
-                total += group.weight / len(places) * chain * sample_means(*given)
+            locations = list(self.code.locations(length))
+            for numbers in locations:
+                sample = (group.tokens, group.labels, self.square)
+                means = sample_means(*sample, *point, numbers, self.code.table)
+                total += group.weight / len(locations) * chain * means
         return total
 
     def __call__(self, k: FloatArray, v: FloatArray, bias: float) -> Slope:
@@ -140,7 +143,8 @@ class SampledLandscape:
         """Return the slope and ``N_kk = 4E[ρ²|g|²]``, ``N_kv = 4E[ρ² g·σ]``, ``N_vv = 4E[ρ²|σ|²]``.
 
         A step ``Δk = −η ∂ρ²/∂k`` on one sequence has ``E|Δk|²/D = (η/D)·η N_kk`` as ``D → ∞``:
-        the tokens are then orthogonal, of squared length ``D``; so for ``Δk·Δv`` and ``|Δv|²``.
+        the tokens are then orthogonal, of squared length ``D``; so for ``Δk·Δv`` and ``|Δv|²``. The
+        squared length of a relevant token is ``D`` times its variance.
         """
         means = self.blocks(k, v, bias).mean(axis=0)
         return Slope.of(means[:_SLOPE]), means[_SLOPE:]
@@ -164,6 +168,7 @@ def _draw_group(
             tokens[block, :, 0, 0] += shift
         rest = normals[:, length + uniforms : -1].reshape(-1, SIZE - 1, length)
         tokens[block, :, :, 1:] = rest.transpose(0, 2, 1)
+        tokens[block, :, 0, 1:] *= task.relevant_std
         labels[block] = tokens[block, :, 0, 1] + task.noise * normals[:, -1]
     return TokenGroup(weight, tokens, labels)
 

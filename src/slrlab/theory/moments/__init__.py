@@ -15,10 +15,22 @@ import numpy as np
 from slrlab import _checks
 from slrlab._errors import ComputationError
 from slrlab.model.activations import Activation, Elementwise, Normalised, Projection
-from slrlab.model.families import LengthScaled, Ratio, StickBreaking, TopK
+from slrlab.model.arrangements import ArrangementTask
+from slrlab.model.families import (
+    CosineReweighted,
+    LengthScaled,
+    NormMax,
+    Ratio,
+    StickBreaking,
+    TopK,
+)
 from slrlab.model.lengths import LengthLaw
+from slrlab.model.marion import MarionSLR
 from slrlab.model.tasks import SelectionTask, Task, TiltedTask
 from slrlab.theory.moments.ratio import bent_moments
+from slrlab.theory.moments.rescaled import rescaled_moments
+from slrlab.theory.moments.reweighted import reweighted_moments
+from slrlab.theory.moments.sampled import sampled_moments
 from slrlab.theory.moments.selected import elementwise_selected, normalised_selected
 from slrlab.theory.moments.stick_breaking import stick_breaking_moments
 from slrlab.theory.moments.tilted import certain_location, elementwise_tilted, normalised_tilted
@@ -47,21 +59,38 @@ def attention_moments(
     """
     if isinstance(activation, LengthScaled):
         return _averaged(task, activation, (m_k, R_k), resolution, check)
+    if isinstance(task, MarionSLR):
+        return _rescaled(task, activation, (m_k, R_k), resolution)
     if isinstance(activation, Elementwise | Normalised | Ratio):
         return _mapped(task, activation, (m_k, R_k), resolution, check)
-    if isinstance(activation, Projection | TopK):
+    ordered = isinstance(activation, CosineReweighted | StickBreaking)
+    if ordered and isinstance(task, ArrangementTask):
+        return sampled_moments(task, activation, m_k, R_k, resolution)
+    if isinstance(activation, Projection | NormMax | TopK):
         return _thresholded(task, activation, m_k, R_k, resolution)
+    if isinstance(activation, CosineReweighted):
+        return reweighted_moments(task, activation, m_k, R_k, resolution)
     if isinstance(activation, StickBreaking):
         return stick_breaking_moments(task, activation, m_k, R_k, resolution)
     accepted = "Elementwise, Normalised, Projection or of a family of slrlab.model.families"
     return _checks.fail("activation", accepted, type(activation).__name__, TypeError)
 
 
+def _rescaled(
+    task: MarionSLR, activation: Activation, keys: tuple[float, float], resolution: float
+) -> AttentionMoments:
+    """Return the moments where the relevant token has its own variance."""
+    if not isinstance(activation, Elementwise | Normalised):
+        accepted = f"Elementwise or Normalised on the task {task.name}"
+        _checks.fail("activation", accepted, type(activation).__name__, TypeError)
+    return rescaled_moments(task, activation, *keys, resolution)
+
+
 def _averaged(
     task: Task, activation: LengthScaled, keys: tuple[float, float], resolution: float, check: bool
 ) -> AttentionMoments:
     """Return the moments of an activation that sees the length: one task for each length."""
-    target, energy = 0.0, 0.0
+    target, energy, error = 0.0, 0.0, 0.0
     for length, probability in task.length.pairs():
         scale, factor = activation.score(length), activation.factor(length)
         moments = attention_moments(
@@ -74,7 +103,9 @@ def _averaged(
         )
         target += probability * factor * moments.target
         energy += probability * factor**2 * moments.energy
-    return AttentionMoments(target, 1.0 - target, max(0.0, energy - target**2))
+        error += probability * moments.sampled_error
+    unexplained = max(0.0, energy - target**2)
+    return AttentionMoments(target, 1.0 - target, unexplained, sampled_error=error)
 
 
 def _mapped(
@@ -86,13 +117,14 @@ def _mapped(
 ) -> AttentionMoments:
     """Return the moments of maps of single scores, normalised or not."""
     m_k, R_k = keys
-    if isinstance(activation, Ratio) or activation.bends:
+    arranged = isinstance(task, ArrangementTask)
+    if arranged or isinstance(activation, Ratio) or activation.bends:
         moments = bent_moments(task, activation, m_k, R_k, resolution)
         if moments is not None:
             return moments
     # the other rules know neither ratios nor narrow features
     narrow = bool(activation.bends) and activation.width < _NARROW
-    if isinstance(activation, Ratio) or narrow:
+    if arranged or isinstance(activation, Ratio) or narrow:
         raise ComputationError(
             f"{activation.name} has no rule for {task.name} at signal {task.signal:g}, "
             f"m_k {m_k:.4g} and R_k {R_k:.4g}"
@@ -111,21 +143,24 @@ def _mapped(
 
 
 def _thresholded(
-    task: Task, activation: Projection | TopK, m_k: float, R_k: float, resolution: float
+    task: Task, activation: Projection | NormMax | TopK, m_k: float, R_k: float, resolution: float
 ) -> AttentionMoments:
     """Return the moments of weights that vanish below a threshold, sampled where no rule is."""
-    from slrlab.theory.moments.projection import projection_moments
     from slrlab.theory.moments.threshold import threshold_moments
     from slrlab.theory.moments.top_k import top_k_moments
 
     if isinstance(task, TiltedTask) and math.isinf(task.signal):
         if m_k <= 0.0:
             _checks.fail("m_k", f"> 0 for {activation.name} at an infinite signal", m_k)
+        if not activation.unbounded_contrast:
+            _checks.fail("signal", f"finite for {activation.name}", task.signal)
         return AttentionMoments(1.0, 0.0, 0.0)
+    if isinstance(activation, Projection) and activation.budget >= task.length.longest:
+        return AttentionMoments(1.0, 0.0, task.length.mean - 1.0)  # every weight is 1
     moments = None
     if m_k != 0.0 or R_k != 0.0:
-        if isinstance(activation, Projection):
+        if not isinstance(activation, TopK):
             moments = threshold_moments(task, activation, m_k, R_k, resolution)
         else:
             moments = top_k_moments(task, activation, m_k, R_k, resolution)
-    return moments or projection_moments(task, activation, m_k, R_k, resolution)
+    return moments or sampled_moments(task, activation, m_k, R_k, resolution)

@@ -2,8 +2,9 @@
 
 If ``φ(x) ~ x^p`` on the right and ``φ(x) ~ e^x`` on the left, scores multiplied by ever larger
 factors leave ``max(x, 0)^p`` over its sum; if no score is positive, the largest one gets all
-weight. Where the largest score gets a fixed weight and all others none, the weights tend to those
-of the argmax: on a task whose location is the argmax, this is the best that keys can do.
+weight. A bounded map of one score becomes a step at 0. Where the largest score gets a fixed weight
+and all others none, the weights tend to those of the argmax: on a task whose location is the
+argmax, this is the best that keys can do.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ import math
 import numpy as np
 
 from slrlab._types import FloatArray
-from slrlab.model.activations import Activation, Normalised
+from slrlab.model.activations import Activation, Elementwise, Normalised, ScalarMap
+from slrlab.model.arrangements import relevant_count
 from slrlab.model.atlas.elementwise import relu_power
 from slrlab.model.tasks import SelectionTask, Task, TiltedTask
 from slrlab.theory.moments.largest import all_below, relevant_is_largest
@@ -29,6 +31,9 @@ def infinite_keys(task: Task, activation: Activation, resolution: float) -> Atte
         moments = argmax_limit(task, activation)
         if moments is not None:
             return moments
+    step = _step(activation)
+    if step is not None:
+        return bent_moments(task, step, 1.0, 0.0, resolution)
     power = _growth(activation)
     if power is None or (math.isinf(task.signal) and isinstance(task, TiltedTask)):
         return None
@@ -37,7 +42,8 @@ def infinite_keys(task: Task, activation: Activation, resolution: float) -> Atte
     if moments is None:
         return None
     # where no score is positive, the largest gets all weight
-    target = moments.target + relevant_is_largest(task, 0.0, resolution)
+    alone = relevant_is_largest(task, 0.0, resolution) / math.sqrt(relevant_count(task))
+    target = moments.target + alone
     energy = moments.energy + all_below(task, 0.0)
     return AttentionMoments(target, 1.0 - target, max(0.0, energy - target**2))
 
@@ -67,6 +73,20 @@ def _kept(activation: Activation, scores: FloatArray) -> float | None:
         near, far = (fixed.weights(scale * scores) for scale in (1e4, 2e4))
     alone = np.isfinite(near).all() and (np.abs(near[1:]) < 1e-12).all()
     return float(near[0]) if alone and np.allclose(near, far, rtol=1e-9, atol=1e-12) else None
+
+
+def _step(activation: Activation) -> Elementwise | None:
+    """Return the limit of a bounded map of one score, whose bias no longer counts."""
+    if not isinstance(activation, Elementwise) or activation.bias is None:
+        return None
+    with np.errstate(over="ignore", invalid="ignore"):
+        low, high, *near = activation.phi.value(np.array([-_FAR, _FAR, -1e50, 1e50])).tolist()
+    if not math.isfinite(low + high) or near != [low, high] or low == high:
+        return None
+    phi = ScalarMap(
+        lambda x: np.where(x > 0.0, high, low), np.zeros_like, np.zeros_like, bends=(0.0,)
+    )
+    return Elementwise("", phi=phi)
 
 
 def _growth(activation: Activation) -> int | None:

@@ -10,8 +10,9 @@ from scipy import special
 
 from slrlab._errors import ComputationError
 from slrlab._types import FloatArray
+from slrlab.model.arrangements import ArrangementTask, relevant_count
 from slrlab.model.tasks import SelectionTask, Task, TiltedTask
-from slrlab.numerics.graded import panels, running_matrix
+from slrlab.numerics.graded import legendre_rule, panels, running_matrix
 from slrlab.numerics.steep import several
 from slrlab.theory.moments.nodes import (
     EDGE,
@@ -34,16 +35,25 @@ def all_below(task: Task, high: float) -> float:
         x, weights = _nodes(task, high, 1.0)
         own = float(weights @ np.exp(np.minimum(task.log_ratio(x), 700.0)))
         return own * float(task.length.generating(log_law)[0][0])
+    if isinstance(task, ArrangementTask):
+        rest = task.length.shortened(task.shifts.size - 1)
+        own = math.exp(float(special.log_ndtr(high - task.shifts).sum()))
+        return own * float(rest.generating(log_law)[0][0])
     return float(np.exp(log_law[0]) * task.length.generating(log_law)[0][0])
 
 
 @lru_cache(maxsize=64)
 def relevant_is_largest(task: Task, high: float = math.inf, resolution: float = 1.0) -> float:
-    """Return the chance that the relevant key score is the largest, and below ``high``."""
+    """Return the chance that the relevant key score is the largest, and below ``high``.
+
+    Of several relevant tokens one may be.
+    """
     if isinstance(task, SelectionTask) and task.hard:
         return all_below(task, high) if math.isfinite(high) else 1.0
     if math.isinf(task.signal):
         return 1.0
+    if isinstance(task, ArrangementTask):
+        return _arranged(task, 1.0, high, resolution)
     x, law = _nodes(task, high, resolution)
     if isinstance(task, TiltedTask):
         ratio = np.exp(np.minimum(task.log_ratio(x), 700.0))
@@ -73,11 +83,13 @@ def noisy_is_largest(task: Task, m_k: float, R_k: float, resolution: float = 1.0
         If keys almost along the teacher, or a large signal, need too many nodes.
     """
     if m_k == 0.0:  # the scores say nothing of the location
-        return math.fsum(p / n for n, p in task.length.pairs())
+        return math.fsum(p * relevant_count(task) / n for n, p in task.length.pairs())
     if R_k == 0.0 and m_k > 0.0:
         return relevant_is_largest(task, resolution=resolution)
     width = math.hypot(m_k, math.sqrt(R_k))
     rho, rest = m_k / width, math.sqrt(R_k) / width
+    if isinstance(task, ArrangementTask):
+        return _arranged(task, rho, math.inf, resolution)
     if isinstance(task, TiltedTask):
         return _noisy_tilted(task, rho, rest, resolution)
     assert isinstance(task, SelectionTask)
@@ -91,6 +103,21 @@ def noisy_is_largest(task: Task, m_k: float, R_k: float, resolution: float = 1.0
     if task.hard:
         return _noisy_argmax(task, rho, rest, resolution)
     return _noisy_selected(task, rho, rest, sharpness, resolution)
+
+
+def _arranged(task: ArrangementTask, rho: float, high: float, resolution: float) -> float:
+    """Integrate over the largest score ``N(ρ·shift, 1)``, one of a relevant token, up to a limit.
+
+    ``J ∫ N(x − s₀) Φ(x − s₀)^{J−1} Π_a Φ(x − s_a)^{n_a} Φ(x)^{L−n} dx``: the others lie below.
+    """
+    reach, shifts = edge(task), rho * task.shifts
+    low, top = min(-reach, shifts.min() - EDGE), min(high, max(reach, shifts.max() + EDGE))
+    x, weights = panels(np.linspace(low, top, 1 + math.ceil(top - low)), resolution)
+    rest = task.length.shortened(shifts.size - 1)
+    # one relevant token is the largest, the other placed ones lie below it
+    log_below = special.log_ndtr(x - shifts[1:, None]).sum(axis=0)
+    law = gauss_weights(x - shifts[0], 1.0) * weights * np.exp(log_below)
+    return task.kinds[0].count * float(law @ rest.generating(special.log_ndtr(x))[0])
 
 
 def _noisy_tilted(task: TiltedTask, rho: float, rest: float, resolution: float) -> float:
@@ -155,7 +182,7 @@ def _nodes(task: Task, high: float, resolution: float) -> tuple[FloatArray, Floa
 def _running(values: FloatArray, law: FloatArray, resolution: float) -> FloatArray:
     """Return the integrals of values under a law from the first edge to each node."""
     matrix = running_matrix(resolution)
-    _, gauss = np.polynomial.legendre.leggauss(matrix.shape[0])
+    _, gauss = legendre_rule(matrix.shape[0])
     inside = (values * law).reshape(-1, matrix.shape[0])
     before = np.cumsum(inside.sum(axis=1)) - inside.sum(axis=1)
     # the law holds the weights of the panels: divided by those of [-1, 1] it is a density

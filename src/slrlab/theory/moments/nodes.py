@@ -73,7 +73,7 @@ def tilted_nodes(
     """
     if task.gaussian_shift is not None:
         return gaussian_nodes(task.gaussian_shift, edge(task), sharpness, resolution)
-    x, step = key_nodes(task, sharpness, resolution)
+    x, step = key_nodes(task, max(sharpness, task.steepness), resolution)
     log_normal = -(x**2) / 2.0 + math.log(step / math.sqrt(2.0 * math.pi))
     relevant, others = np.exp(log_normal + task.log_ratio(x)), np.exp(log_normal)
     kept = (relevant > 0.0) | (others > 0.0)

@@ -3,6 +3,8 @@ r"""Moments of ``n(χ_ℓ)/(b + Σ d(χ))^p`` for maps that bend, change sign or
 ``1/S^p = ∫₀^∞ t^{p−1} e^{−tS} dt/Γ(p)`` leaves one-token expectations, as for any normalised
 activation. The nodes are Gauss–Legendre panels that shrink towards every bend of the maps, where
 ``e^{−td}`` is arbitrarily sharp. An elementwise map has no denominator and needs the nodes alone.
+
+A task of several kinds of tokens has one more factor for each kind.
 """
 
 # notation: docs/notation.md, "Laplace variables"
@@ -16,7 +18,9 @@ from scipy import special
 
 from slrlab._types import FloatArray
 from slrlab.model.activations import Elementwise, Normalised, OneMap
+from slrlab.model.arrangements import kinds_of, relevant_count
 from slrlab.model.families import Ratio
+from slrlab.model.lengths import LengthLaw
 from slrlab.model.tasks import SelectionTask, Task, TiltedTask
 from slrlab.numerics.graded import edges_around, panels
 from slrlab.numerics.selection import PanelKernel, SelectionKernel, SoftKernel
@@ -28,7 +32,8 @@ from slrlab.theory.moments.types import AttentionMoments, scaled
 
 _FINEST = 1e-13  # panel at a bend, in standard deviations of the scores
 _WIDEST, _TAIL = 1.0, 3.0  # panels, and those of an exponential tail in units of the score
-_STEEPEST, _DEAREST = 10.0, 64.0  # slope of the log posterior: of maps, and of ratios
+_SLOPE = 8.0  # of the log posterior, over a panel
+_STEEPEST, DEAREST = 10.0, 64.0  # slope of the log posterior: of maps, and of ratios
 _SLOPES = 201  # points at which the slope of log φ is measured
 _SCAN = 2.0  # step in log t of the pass that finds where the integrands are
 _NEGLIGIBLE = 1e-18
@@ -39,14 +44,45 @@ _MOST_ENTRIES = 20_000_000  # of the matrix of nodes and log t
 
 
 @dataclass(frozen=True)
-class _Nodes:
-    """Scores, panel edges of the key scores, and the laws of the tokens on the nodes."""
+class _Placed:
+    """Placed tokens of one kind: their number, their coefficient in the label and their law."""
+
+    count: int
+    coefficient: float
+    law: FloatArray
+
+
+@dataclass(frozen=True)
+class BentNodes:
+    """Scores, panel edges of the key scores, and the laws of the tokens on the nodes.
+
+    ``rest`` is the number of other tokens plus 1, as a law of the length. A selection task has no
+    placed tokens.
+    """
 
     scores: FloatArray
     keys: FloatArray
     edges: FloatArray
-    relevant: FloatArray
+    placed: tuple[_Placed, ...]
     others: FloatArray
+    rest: LengthLaw
+
+    @property
+    def laws(self) -> FloatArray:
+        """The sum of all laws."""
+        return np.asarray(sum((kind.law for kind in self.placed), self.others))
+
+    def present(self, lost: FloatArray, skipped: _Placed | None = None) -> FloatArray:
+        """Return the factor ``Π E[e^{−T}]`` of the placed tokens, one of the ``skipped`` left out.
+
+        ``lost`` is ``1 − e^{−T}`` at the nodes.
+        """
+        factor = np.ones(lost.shape[1])
+        for kind in self.placed:
+            power = kind.count - (kind is skipped)
+            if power:
+                factor = factor * (1.0 - np.minimum(kind.law @ lost, 1.0)) ** power
+        return factor
 
 
 def bent_moments(
@@ -59,13 +95,13 @@ def bent_moments(
     if m_k == 0.0 and R_k == 0.0:
         return _equal_scores(task, activation)
     hard = isinstance(task, SelectionTask) and task.hard
-    steepest = _DEAREST if isinstance(activation, Ratio) else _STEEPEST
+    steepest = DEAREST if isinstance(activation, Ratio) else _STEEPEST
     steep = isinstance(task, SelectionTask) and task.steepness > steepest
     if not hard and (math.isinf(task.signal) or steep):
         return None
-    if task.gaussian_shift is None and (R_k > 0.0 or m_k == 0.0):
+    if kinds_of(task) is None and (R_k > 0.0 or m_k == 0.0):
         return None
-    nodes = _nodes(task, activation, m_k, R_k, resolution)
+    nodes = bent_nodes(task, activation, m_k, R_k, resolution)
     if nodes is None:
         return None
     if isinstance(activation, Normalised | Ratio):
@@ -77,7 +113,7 @@ def _equal_scores(task: Task, activation: OneMap) -> AttentionMoments:
     """Return the moments at keys of length 0: all tokens get the same weight."""
     one = float(activation.weights(np.zeros(1))[0])
     pairs = [(n, p, _shared(activation, one, n)) for n, p in task.length.pairs()]
-    target = sum(p * weight for _, p, weight in pairs)
+    target = math.sqrt(relevant_count(task)) * sum(p * weight for _, p, weight in pairs)
     energy = sum(p * n * weight**2 for n, p, weight in pairs)
     return AttentionMoments(target, 1.0 - target, max(0.0, energy - target**2))
 
@@ -91,21 +127,25 @@ def _shared(activation: OneMap, one: float, length: int) -> float:
     return one / (1.0 + (length - 1) * one)  # φ/(b + Lφ) from φ/(b + φ)
 
 
-def _nodes(
+def bent_nodes(
     task: Task, activation: OneMap, m_k: float, R_k: float, resolution: float
-) -> _Nodes | None:
+) -> BentNodes | None:
     """Return nodes that resolve the bends; None if they are too many."""
-    reach = edge(task)
-    if task.gaussian_shift is not None:  # in standard deviations of the score
-        width = math.hypot(m_k, math.sqrt(R_k)) or 1e-300
-        shift = m_k * task.gaussian_shift / width
-        low, high, scale = min(-reach, shift - 9.3), max(reach, shift + 9.3), width
+    reach, kinds = edge(task), kinds_of(task)
+    if kinds is not None:  # in standard deviations of the score
+        scale = math.hypot(m_k, math.sqrt(R_k)) or 1e-300
+        shifts = [m_k * kind.shift / scale for kind in kinds]
+        low, high = min(-reach, min(shifts) - 9.3), max(reach, max(shifts) + 9.3)
     elif isinstance(task, TiltedTask):
         first, last = task.relevant_interval
         low, high, scale = min(-reach, first), max(reach, last), m_k
     else:
         low, high, scale = -reach, reach, m_k
     widest = _widest(activation, scale, (low, high))
+    if isinstance(task, TiltedTask) and kinds is None:  # the density ratio may be narrow
+        widest = min(widest, _TAIL / task.steepness)
+    if isinstance(task, SelectionTask) and not task.hard:
+        widest = min(widest, _SLOPE / task.steepness)
     if not (high - low) / widest < _MOST_NODES / 12:
         return None
     bends = (np.asarray(activation.bends) - float(activation.bias or 0.0)) / scale
@@ -114,13 +154,18 @@ def _nodes(
         bends = np.array([low])
     edges = edges_around(low, high, bends, _FINEST ** min(1.0, resolution), widest)
     x, weights = panels(edges, resolution)
-    others = gauss_weights(x, 1.0) * weights
-    relevant = others
-    if task.gaussian_shift is not None:
-        relevant = gauss_weights(x - shift, 1.0) * weights
+    others, rest = gauss_weights(x, 1.0) * weights, task.length
+    placed: tuple[_Placed, ...] = ()
+    if kinds is not None:
+        first = 1.0 / math.sqrt(kinds[0].count)
+        placed = tuple(
+            _Placed(kind.count, 0.0 if index else first, gauss_weights(x - shift, 1.0) * weights)
+            for index, (kind, shift) in enumerate(zip(kinds, shifts, strict=True))
+        )
+        rest = rest.shortened(sum(kind.count for kind in kinds) - 1)
     elif isinstance(task, TiltedTask):
-        relevant = others * np.exp(np.minimum(task.log_ratio(x), 700.0))
-    return _Nodes(scale * x, x, edges, relevant, others)
+        placed = (_Placed(1, 1.0, others * np.exp(np.minimum(task.log_ratio(x), 700.0))),)
+    return BentNodes(scale * x, x, edges, placed, others, rest)
 
 
 def _widest(activation: OneMap, scale: float, ends: tuple[float, float]) -> float:
@@ -135,7 +180,8 @@ def _widest(activation: OneMap, scale: float, ends: tuple[float, float]) -> floa
     return min(_WIDEST, _TAIL / slope) if slope else _WIDEST
 
 
-def _kernel(task: SelectionTask, nodes: _Nodes, resolution: float) -> SelectionKernel:
+def bent_kernel(task: SelectionTask, nodes: BentNodes, resolution: float) -> SelectionKernel:
+    """Return the law of the selected token's score on the nodes, given the other tokens."""
     if task.hard:
         return PanelKernel.build(nodes.edges, resolution)
     grid = np.arange(-edge(task), edge(task), 0.35 / (task.steepness * resolution))
@@ -145,16 +191,18 @@ def _kernel(task: SelectionTask, nodes: _Nodes, resolution: float) -> SelectionK
 
 
 def _elementwise(
-    task: Task, activation: OneMap, nodes: _Nodes, resolution: float
+    task: Task, activation: OneMap, nodes: BentNodes, resolution: float
 ) -> AttentionMoments:
     sigma, unit = scaled(activation.weights(nodes.scores))
     square = float(nodes.others @ sigma**2)
-    if isinstance(task, TiltedTask):
-        target = float(nodes.relevant @ sigma)
-        energy = float(nodes.relevant @ sigma**2) + (task.length.mean - 1.0) * square
+    if nodes.placed:
+        own = [(kind.count * kind.coefficient, float(kind.law @ sigma)) for kind in nodes.placed]
+        target = math.fsum(factor * mean for factor, mean in own)
+        energy = math.fsum(kind.count * float(kind.law @ sigma**2) for kind in nodes.placed)
+        energy += (nodes.rest.mean - 1.0) * square
     else:
         assert isinstance(task, SelectionTask)
-        kernel = _kernel(task, nodes, resolution)
+        kernel = bent_kernel(task, nodes, resolution)
         log_z = np.log1p(-np.minimum(kernel.missing, 1.0 - 1e-16))
         picked = kernel.pick(sigma[:, None])[:, 0]
         target = float(kernel.weights @ (picked * several(log_z, task.length.generating)))
@@ -166,7 +214,7 @@ class _Quotient:
     """Integrals over ``u = log t`` for one task, one activation and given nodes."""
 
     def __init__(
-        self, task: Task, activation: Normalised | Ratio, nodes: _Nodes, resolution: float
+        self, task: Task, activation: Normalised | Ratio, nodes: BentNodes, resolution: float
     ) -> None:
         self.task, self.nodes, self.resolution = task, nodes, resolution
         x = activation.shifted(nodes.scores)
@@ -193,21 +241,20 @@ class _Quotient:
             return None
         u, weights = self._grid()
         lost, one, two = self._matrices(u)
-        laws = self.nodes.relevant, self.nodes.others
+        others = self.nodes.others
         mute = np.exp(-self.sink * np.exp(np.minimum(u, 700.0)))
         first, second = weights * mute / special.gamma([[self.power], [2.0 * self.power]])
-        if isinstance(self.task, TiltedTask):
-            rows = _tilted_rows(self.task, laws, lost, one, two)
-            target, rest, energy = (
+        if self.nodes.placed:
+            rows = _placed_rows(self.nodes, lost, one, two)
+            target, total, energy = (
                 float(r @ w) for r, w in zip(rows, (first, first, second), strict=True)
             )
-            total = target + rest
         else:
             assert isinstance(self.task, SelectionTask)
-            multiple = several(_log_z(laws[1] @ lost), self.task.length.generating)
-            energy = float((laws[1] @ two) * multiple @ second)
-            total = float((laws[1] @ one) * multiple @ first)
-            kernel = _kernel(self.task, self.nodes, self.resolution)
+            multiple = several(_log_z(others @ lost), self.task.length.generating)
+            energy = float((others @ two) * multiple @ second)
+            total = float((others @ one) * multiple @ first)
+            kernel = bent_kernel(self.task, self.nodes, self.resolution)
             absent = kernel.missing[:, None] + kernel.survive(lost)
             multiple = several(_log_z(absent), self.task.length.generating)
             target = float(kernel.weights @ (kernel.pick(one) * multiple) @ first)
@@ -216,10 +263,12 @@ class _Quotient:
 
     def _none(self) -> float:
         """Return the chance that every map is 0: no weight on any token."""
-        zero = np.isneginf(self.log_d)
-        own, other = (float(law[zero].sum()) for law in (self.nodes.relevant, self.nodes.others))
-        absent = np.log(np.maximum(np.array([other]), 1e-290))
-        return own * float(self.task.length.generating(absent)[0][0])
+        zero, nodes = np.isneginf(self.log_d), self.nodes
+        own = math.prod(float(kind.law[zero].sum()) ** kind.count for kind in nodes.placed)
+        if not nodes.placed:  # the relevant token is one of the others
+            own = float(nodes.others[zero].sum())
+        absent = np.log(np.maximum(nodes.others[zero].sum(keepdims=True), 1e-290))
+        return own * float(nodes.rest.generating(absent)[0][0])
 
     def _matrices(self, u: FloatArray, thin: int = 1) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return ``1 − e^{−T}``, ``t^p n e^{−T}`` and ``t^{2p} n² e^{−T}``: nodes by ``u``."""
@@ -241,10 +290,12 @@ class _Quotient:
         finite = self.log_d[np.isfinite(self.log_d)]
         ends = np.array([-finite.max() - 45.0 / self.power, -finite.min() + 6.0])
         u = np.arange(ends[0], ends[1] + _SCAN, _SCAN)
-        laws = self.nodes.relevant[::3], self.nodes.others[::3]
+        laws, others = self.nodes.laws[::3], self.nodes.others[::3]
         lost, one, two = self._matrices(u, thin=3)
-        z = np.exp(_log_z(3.0 * laws[1] @ lost) * (min(self.task.length.lengths) - 1))
-        rows = np.stack([sum(laws) @ np.abs(one) * z, sum(laws) @ two * np.maximum(z, 1e-300)])
+        # a third of the nodes has a mass of about a third: what is left must not become negative
+        left = np.maximum(others @ (1.0 - lost) / others.sum(), 1e-300)
+        z = left ** (min(self.nodes.rest.lengths) - 1)
+        rows = np.stack([laws @ np.abs(one) * z, laws @ two * np.maximum(z, 1e-300)])
         alive = np.flatnonzero((rows > _NEGLIGIBLE * rows.max(axis=1, keepdims=True)).any(axis=0))
         if alive.size:
             ends = u[[max(alive[0] - 1, 0), min(alive[-1] + 1, u.size - 1)]]
@@ -256,16 +307,16 @@ def _log_z(absent: FloatArray) -> FloatArray:
     return log_expectation(1.0 - absent, absent)
 
 
-def _tilted_rows(
-    task: TiltedTask,
-    laws: tuple[FloatArray, FloatArray],
-    lost: FloatArray,
-    one: FloatArray,
-    two: FloatArray,
+def _placed_rows(
+    nodes: BentNodes, lost: FloatArray, one: FloatArray, two: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the integrands of ``E[σ_ε]``, of the other ``E Σ σ`` and of ``E Σ σ²``."""
-    relevant, others = laws
-    g0, g1, _ = task.length.generating(_log_z(others @ lost))
-    present = 1.0 - np.minimum(relevant @ lost, 1.0)
-    rest = (others @ one) * present * g1
-    return (relevant @ one) * g0, rest, (relevant @ two) * g0 + (others @ two) * present * g1
+    """Return the integrands of ``E Σ c σ`` over placed tokens, of ``E Σ σ`` and of ``E Σ σ²``."""
+    g0, g1, _ = nodes.rest.generating(_log_z(nodes.others @ lost))
+    beside = nodes.present(lost) * g1
+    target, total, energy = 0.0 * g0, (nodes.others @ one) * beside, (nodes.others @ two) * beside
+    for kind in nodes.placed:
+        alone = kind.count * nodes.present(lost, kind) * g0
+        share = (kind.law @ one) * alone
+        target, total = target + kind.coefficient * share, total + share
+        energy = energy + (kind.law @ two) * alone
+    return target, total, energy

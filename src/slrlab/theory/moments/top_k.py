@@ -9,123 +9,197 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from slrlab._types import FloatArray
 from slrlab.model.activations import SOFTMAX
+from slrlab.model.arrangements import relevant_count
 from slrlab.model.families import TopK
 from slrlab.model.lengths import LengthLaw
 from slrlab.model.tasks import SelectionTask, Task, TiltedTask
 from slrlab.numerics.graded import panels, running_matrix
 from slrlab.numerics.simplex import STEP
 from slrlab.theory.moments.largest import relevant_is_largest
-from slrlab.theory.moments.nodes import edge, gauss_weights
+from slrlab.theory.moments.nodes import edge, gauss_weights, key_nodes
+from slrlab.theory.moments.selected import normalised_selected, selection_grid
 from slrlab.theory.moments.tilted import normalised_tilted
 from slrlab.theory.moments.types import AttentionMoments
 
 _STEEPEST = 64.0  # slope of the log posterior that the selection variable resolves
 _BELOW, _ABOVE = 45.0, 4.5  # reach of T e^{−T} in log T
+_DEAREST = 64.0  # the same beyond which sampling more than the largest is cheaper
+_COARSE = 0.7  # panels and steps at resolution 1 on a selection task, for ten digits
 
 
 def top_k_moments(
     task: Task, activation: TopK, m_k: float, R_k: float, resolution: float
 ) -> AttentionMoments | None:
-    """Return the moments of hardmax, and on tasks with Gaussian scores of any ``k``; else None."""
-    steep = isinstance(task, SelectionTask) and not task.hard and task.steepness > _STEEPEST
-    if activation.k == 1 and R_k == 0.0 and m_k > 0.0 and not steep:
-        hit = relevant_is_largest(task, resolution=resolution)
+    """Return the moments of hardmax, and of any ``k`` where scores are Gaussian or selected.
+
+    None where no rule of this module is good for them.
+    """
+    k, aligned = activation.k, R_k == 0.0 and m_k > 0.0
+    steepness = 0.0
+    if isinstance(task, SelectionTask) and not task.hard:
+        steepness = task.steepness
+    if k == 1 and aligned and steepness <= _STEEPEST:
+        hit = relevant_is_largest(task, resolution=resolution) / math.sqrt(relevant_count(task))
         return AttentionMoments(hit, 1.0 - hit, 1.0 - hit**2)  # one weight is 1
-    if not isinstance(task, TiltedTask) or task.gaussian_shift is None:
+    if isinstance(task, TiltedTask) and task.gaussian_shift is not None:
+        sums = _tilted(task, k, (m_k, R_k), resolution)
+    elif isinstance(task, SelectionTask) and aligned and not task.hard and steepness <= _DEAREST:
+        sums = _selected(task, k, m_k, resolution)
+    else:
         return None
-    width = math.hypot(m_k, math.sqrt(R_k))
-    grid = _Grid.build(task, m_k * task.gaussian_shift / width, width, resolution)
-    target, energy = 0.0, 0.0
-    for length, probability in task.length.pairs():
-        if length <= activation.k:
-            whole = replace(task, length=LengthLaw.of(length))
-            moments = normalised_tilted(whole, SOFTMAX, m_k, R_k, resolution)
-            first, second = moments.target, moments.energy
-        else:
-            first, second = grid.moments(activation.k, length)
-        target += probability * first
-        energy += probability * second
+    target, energy = (float(value) for value in sums)
     return AttentionMoments(target, 1.0 - target, max(0.0, energy - target**2))
+
+
+def _tilted(task: TiltedTask, k: int, keys: tuple[float, float], resolution: float) -> FloatArray:
+    """Return ``E[σ_ε]`` and ``E Σ σ²`` for independent tokens; up to ``k`` of them, of softmax."""
+    m_k, width = keys[0], math.hypot(keys[0], math.sqrt(keys[1]))
+    shift = m_k * (task.gaussian_shift or 0.0) / width
+    grid = _Grid.build(task, shift, width, resolution)
+    laws = [grid.above(gauss_weights(grid.x - m, 1.0)) for m in (shift, 0.0)]
+    sums = np.zeros(2)
+    for length, probability in task.length.pairs():
+        if length > k:
+            moments = grid.first(k, length, *laws), grid.second(k, length, *laws)
+        else:
+            whole = replace(task, length=LengthLaw.of(length))
+            plain = normalised_tilted(whole, SOFTMAX, *keys, resolution)
+            moments = plain.target, plain.energy
+        sums += probability * np.array(moments)
+    return sums
+
+
+def _selected(task: SelectionTask, k: int, m_k: float, resolution: float) -> FloatArray:
+    """Return the same where the location is selected: a sum over the selection variable."""
+    coarse = _COARSE * resolution
+    grid = _Grid.build(task, 0.0, m_k, coarse)
+    density, log_w = gauss_weights(grid.x, 1.0), task.log_weight(grid.x)
+    tokens, sums = grid.above(density), np.zeros(2)
+    longer = [(length, p) for length, p in task.length.pairs() if length > k]
+    for length, probability in task.length.pairs():
+        if length > k:
+            sums[1] += probability * grid.second(k, length, tokens, tokens)
+        else:
+            whole = replace(task, length=LengthLaw.of(length))
+            plain = normalised_selected(whole, SOFTMAX, m_k, 0.0, resolution, check=False)
+            sums += probability * np.array([plain.target, plain.energy])
+    nodes, step = key_nodes(task, task.steepness, coarse)
+    law = gauss_weights(nodes, step)
+    # a shift of all scores leaves the weights: sums depend on log s as a Gaussian average
+    u, weights = selection_grid(task, nodes, law, coarse)
+    for s, weight in zip(u, weights, strict=True):
+        race = np.exp(np.minimum(s + log_w, 700.0))
+        stay = density * np.exp(-race)
+        # any token can be the relevant one; the others are not selected
+        laws = grid.above(race * stay, 1), grid.above(stay, 0)
+        for length, probability in longer:
+            sums[0] += weight * probability * length * grid.first(k, length, *laws)
+    return sums
 
 
 @dataclass(frozen=True)
 class _Above:
-    """``E[Tʲ e^{−T}; χ > x]``, ``j = 0, 1, 2``: nodes ``x`` by ``u``; density and law at ``x``."""
+    """``E[Tʲ e^{−T}; χ > x]`` for each ``j``: nodes ``x`` by ``u``; density, mass below ``x``."""
 
-    zero: FloatArray
-    one: FloatArray
-    two: FloatArray
+    powers: list[FloatArray]
     density: FloatArray
     below: FloatArray
 
 
 @dataclass(frozen=True)
 class _Grid:
-    """``T`` at the smallest score that is kept, weights of the rule, and both laws above it."""
+    """Scores ``x`` in units of their width, ``T`` there, and the rule of both."""
 
+    x: FloatArray
+    weights: FloatArray
+    running: FloatArray
     t: FloatArray
-    rule: FloatArray
-    relevant: _Above
-    others: _Above
+    step: float
 
     @classmethod
-    def build(cls, task: TiltedTask, shift: float, width: float, resolution: float) -> _Grid:
+    def build(
+        cls, task: TiltedTask | SelectionTask, shift: float, width: float, resolution: float
+    ) -> _Grid:
         """Return the grid for scores of standard deviation ``width``; ``shift`` is in its units."""
         reach = edge(task)
         low, high = min(-reach, shift - 9.3), max(reach, shift + 9.3)
         narrow = 0.8 / math.sqrt(1.0 + 2.0 * math.log(task.length.longest))
-        edges = np.linspace(low, high, 1 + math.ceil((high - low) / min(narrow, 2.0 / width)))
+        sharp = task.steepness if isinstance(task, SelectionTask) else 0.0
+        widest = min(narrow, 2.0 / max(width, sharp))
+        edges = np.linspace(low, high, 1 + math.ceil((high - low) / widest))
         x, weights = panels(edges, resolution)
         running = np.diff(edges)[:, None, None] / 2.0 * running_matrix(resolution)
         step = STEP / resolution
         u = np.arange(-width * high - _BELOW, -width * low + _ABOVE, step)
         t = np.exp(np.clip(u + width * x[:, None], -700.0, 50.0))
-        laws = [_above(t, gauss_weights(x - m, 1.0), weights, running) for m in (shift, 0.0)]
-        return cls(t, weights[:, None] * step, *laws)
+        return cls(x, weights, running, t, step)
 
-    def moments(self, k: int, length: int) -> tuple[float, float]:
-        """Return ``E[σ_ε]`` and ``E Σ σ²`` for one length above ``k``."""
-        t, rel, oth = self.t, self.relevant, self.others
-        own = np.exp(-t)
-        some, pair = _power(oth.zero, k - 1), _power(oth.zero, k - 2)
-        kept = t**2 * some + (k - 1) * oth.two * pair
-        # the relevant token is the k-th largest, larger, or smaller
-        last = math.comb(length - 1, k - 1) * rel.density[:, None] * own
-        first, second = last * t * some, last * kept
+    @cached_property
+    def _decay(self) -> FloatArray:
+        return np.exp(-self.t)
+
+    def above(self, density: FloatArray, highest: int = 2) -> _Above:
+        """Return the integrals of a density from each node on, up to a power of ``T``."""
+        rows = [density[:, None] * self._decay]
+        for _ in range(highest):
+            rows.append(rows[-1] * self.t)
+        powers = [self._from_above(row) for row in rows]
+        return _Above(powers, density, self._from_below(density))
+
+    def _panels(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the integrals over each panel, and those from its left edge to each node."""
+        inside = rows.reshape(len(self.running), -1, rows.shape[1])
+        whole = (self.weights[:, None] * rows).reshape(inside.shape).sum(axis=1)
+        return whole, self.running @ inside
+
+    def _from_above(self, rows: FloatArray) -> FloatArray:
+        """Return integrals from each node to the last edge, exact for the polynomial of a panel."""
+        whole, inside = self._panels(rows)
+        after = np.cumsum(whole[::-1], axis=0)[::-1]
+        return np.asarray((after[:, None] - inside).reshape(rows.shape))
+
+    def _from_below(self, density: FloatArray) -> FloatArray:
+        """Return integrals from the first edge to each node."""
+        whole, inside = self._panels(density[:, None])
+        before = np.cumsum(whole, axis=0) - whole
+        return np.maximum((before[:, None] + inside).ravel(), 0.0)
+
+    def first(self, k: int, length: int, relevant: _Above, others: _Above) -> float:
+        """Return ``E[σ_ε]`` for one length above ``k``."""
+        zero = others.powers[0]
+        # the relevant token is the k-th largest, or larger
+        last = math.comb(length - 1, k - 1) * relevant.density[:, None] * self.t
+        values = last * _power(zero, k - 1)
         if k > 1:
-            among = (length - 1) * math.comb(length - 2, k - 2) * oth.density[:, None] * own
-            first = first + among * rel.one * pair
-            second = second + among * (t**2 * rel.zero + rel.two) * pair
+            among = (length - 1) * math.comb(length - 2, k - 2) * others.density[:, None]
+            values += among * relevant.powers[1] * _power(zero, k - 2)
+        return self._sum(values, _power(others.below, length - k))
+
+    def second(self, k: int, length: int, relevant: _Above, others: _Above) -> float:
+        """Return ``E Σ σ²`` for one length above ``k``."""
+        square, (zero, _, two), (own, _, own_two) = self.t**2, others.powers, relevant.powers
+        kept = square * _power(zero, k - 1) + (k - 1) * two * _power(zero, k - 2)
+        # the relevant token is the k-th largest, larger, or smaller
+        inside = math.comb(length - 1, k - 1) * relevant.density[:, None] * kept
+        if k > 1:
+            among = (length - 1) * math.comb(length - 2, k - 2) * others.density[:, None]
+            inside += among * (square * own + own_two) * _power(zero, k - 2)
             if k > 2:
-                second += among * (k - 2) * rel.zero * oth.two * _power(oth.zero, k - 3)
-        under = _power(oth.below, length - k)[:, None]
-        outside = (length - 1) * math.comb(length - 2, k - 1) * (oth.density * rel.below)[:, None]
-        without = outside * _power(oth.below, length - k - 1)[:, None] * own * kept
-        rule = self.rule
-        return float((rule * first * under).sum()), float((rule * (second * under + without)).sum())
+                inside += among * (k - 2) * own * two * _power(zero, k - 3)
+        smaller = (length - 1) * math.comb(length - 2, k - 1) * others.density * relevant.below
+        below = _power(others.below, length - k), _power(others.below, length - k - 1)
+        return self._sum(inside, below[0]) + self._sum(kept, smaller * below[1])
+
+    def _sum(self, values: FloatArray, below: FloatArray) -> float:
+        """Integrate over the smallest score that is kept, and ``log t``."""
+        return self.step * float((self.weights * below) @ (values * self._decay).sum(axis=1))
 
 
 def _power(x: FloatArray, n: int) -> FloatArray:
     return x**n if n > 0 else np.ones_like(x)
-
-
-def _above(t: FloatArray, density: FloatArray, weights: FloatArray, running: FloatArray) -> _Above:
-    decay = np.exp(-t)
-    zero, one, two = (
-        _from_above(density[:, None] * t**j * decay, weights, running) for j in range(3)
-    )
-    mass = _from_above(density[:, None], weights, running)[:, 0]
-    return _Above(zero, one, two, density, np.maximum(1.0 - mass, 0.0))
-
-
-def _from_above(rows: FloatArray, weights: FloatArray, running: FloatArray) -> FloatArray:
-    """Return integrals from each node to the last edge, exact for the polynomial of each panel."""
-    inside = rows.reshape(len(running), -1, rows.shape[1])
-    whole = (weights[:, None] * rows).reshape(inside.shape).sum(axis=1)
-    after = np.cumsum(whole[::-1], axis=0)[::-1] - whole
-    return np.asarray((after[:, None] + whole[:, None] - running @ inside).reshape(rows.shape))

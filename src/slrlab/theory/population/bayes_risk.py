@@ -13,6 +13,8 @@ import numpy as np
 
 from slrlab import _checks
 from slrlab._result import Result, Status
+from slrlab.model.arrangements import ArrangementTask
+from slrlab.model.marion import MarionSLR
 from slrlab.model.setting import Setting
 from slrlab.model.tasks import SelectionTask, Task, TiltedTask
 from slrlab.numerics import selection
@@ -21,6 +23,8 @@ from slrlab.numerics.steep import STEEP, aligned_moments, softmax_first, softmax
 from slrlab.theory.moments.nodes import gauss_weights, key_nodes, laplace_step, tilted_nodes
 from slrlab.theory.moments.selected import selection_grid
 from slrlab.theory.moments.steep import value_grid
+from slrlab.theory.population.arranged import arranged_risk
+from slrlab.theory.population.marion_bayes import KNOWLEDGE, marion_risks
 
 _LEVELS = (1.0, 1.35)
 
@@ -36,7 +40,7 @@ class BayesRisk(Result):
     nishimori_gap
         Relative difference between the two forms of the noiseless risk.
     error
-        Estimate of the numerical error of ``risk``.
+        Estimate of the numerical error of ``risk``; a standard error if it is sampled.
     """
 
     risk: float
@@ -50,28 +54,54 @@ class BayesRisk(Result):
         return self.setting.task.trivial_risk - self.risk
 
 
-def bayes_risk(task: Task) -> BayesRisk:
+def bayes_risk(task: Task, *, knows: str = "keys", dim: int | None = None) -> BayesRisk:
     r"""Return the Bayes risk ``Δ² + 1 − E[p_ε] = Δ² + 1 − E Σ p_ℓ²``.
 
     No digits cancel (at most a factor 2), so that a risk of 1e-40 is as accurate as one of 1.
 
+    Parameters
+    ----------
+    task
+        The task. On `slrlab.MarionSLR` the risk depends on what a predictor sees of a token; on
+        all other tasks the next two arguments change nothing.
+    knows
+        ``"keys"``: least risk of attention whose weights are any function of the key scores.
+        ``"scores"``: least risk of any predictor that sees key and value scores. ``"tokens"``: of
+        any predictor that sees whole tokens.
+    dim
+        Dimension of the tokens, for ``knows="tokens"``.
+
     Raises
     ------
     TypeError
-        If the task belongs to neither family.
+        If the task belongs to no family.
+    ValueError
+        If the knowledge is unknown, or the dimension is missing.
 
     Examples
     --------
-    >>> from slrlab import SpikedSLR, bayes_risk
+    >>> from slrlab import MarionSLR, SpikedSLR, bayes_risk
     >>> print(f"{bayes_risk(SpikedSLR(signal=400.0, length=2)).risk:.8e}")
     1.63840050e-45
+    >>> task = MarionSLR(signal=2.0, length=3, relevant_std=1.4)
+    >>> [round(bayes_risk(task, knows=knows).risk, 4) for knows in ("keys", "scores")]
+    [0.5788, 0.496]
     """
+    _checks.choice(knows, "knows", KNOWLEDGE)
+    if knows == "tokens" and dim is None:
+        _checks.fail("dim", "given if whole tokens are known", "nothing")
+    if dim is not None:
+        dim = _checks.integer(dim, "dim", low=2)
     if math.isinf(task.signal) or task.length.longest == 1 or _negligible(task):
         return _result(task, Status.LIMIT, 0.0, 0.0, 0.0)
+    if isinstance(task, ArrangementTask):
+        return _arranged(task)
     if isinstance(task, TiltedTask):
         pairs = [_tilted(task, level) for level in _LEVELS]
     elif isinstance(task, SelectionTask):
         pairs = [_selected(task, level) for level in _LEVELS]
+    elif isinstance(task, MarionSLR):
+        pairs = [marion_risks(task, knows, dim, level) for level in _LEVELS]
     else:
         _checks.fail("task", "a TiltedTask or a SelectionTask", type(task).__name__, TypeError)
     (coarse, _), (squares, location) = pairs
@@ -87,11 +117,20 @@ def bayes_risk(task: Task) -> BayesRisk:
 def _result(task: Task, status: Status, risk: float, gap: float, error: float) -> BayesRisk:
     return BayesRisk(
         status=status,
-        risk=task.noise**2 + risk,
+        risk=task.relevant_std**2 * risk + task.noise**2,
         nishimori_gap=gap,
-        error=error,
+        error=task.relevant_std**2 * error,
         setting=Setting(task),
     )
+
+
+def _arranged(task: ArrangementTask) -> BayesRisk:
+    """Return the risk of a task with several kinds of tokens; long sequences are sampled."""
+    risk, gap, error, sampled = arranged_risk(task)
+    if sampled:
+        return _result(task, Status.SAMPLED, risk, gap, error)
+    fine = error <= 1e-8 * max(risk, 1e-4)
+    return _result(task, Status.CONVERGED if fine else Status.INACCURATE, risk, gap, error)
 
 
 def _negligible(task: Task) -> bool:

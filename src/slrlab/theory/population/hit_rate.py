@@ -6,7 +6,8 @@ import math
 from typing import Any, Protocol
 
 from slrlab import _checks
-from slrlab.model.tasks import Task, check_task
+from slrlab.model.arrangements import check_family
+from slrlab.model.tasks import Task
 from slrlab.theory.moments.largest import noisy_is_largest
 
 
@@ -26,7 +27,8 @@ def hit_rate(task: Task, order: Keys | None = None) -> float:
 
     It is the hit rate, the probability that the largest weight is on the relevant token, of every
     activation that increases with the score. Such activations differ in how much they read from
-    the token that they find, not in which one they find.
+    the token that they find, not in which one they find. Of several relevant tokens (task
+    needles) any one counts.
 
     Parameters
     ----------
@@ -53,7 +55,7 @@ def hit_rate(task: Task, order: Keys | None = None) -> float:
     >>> print(f"{hit_rate(SpikedSLR(9.0, 10), OrderParameters(m_k=2.0, m_v=1.0, R_k=1.0)):.8f}")
     0.84840765
     """
-    check_task(task)
+    check_family(task)
     return noisy_is_largest(task, *((1.0, 0.0) if order is None else key_overlaps(order)))
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from slrlab._result import Status
 from slrlab.model.activations import Activation, Elementwise, Normalised, Projection
+from slrlab.model.families import NormMax
 from slrlab.model.tasks import SelectionTask, Task, TiltedTask
 from slrlab.theory.moments import AttentionMoments
 from slrlab.theory.moments.infinite_keys import argmax_limit, infinite_keys
@@ -59,6 +60,8 @@ def softmax_limit(task: Task, activation: Activation, bayes: BayesRisk) -> Popul
 
 def longest_keys(task: Task, activation: Activation, bayes: BayesRisk) -> PopulationRisk | None:
     """Return the limit of infinitely long keys if it is known."""
+    if not isinstance(task, TiltedTask | SelectionTask):
+        return None
     coarse, moments = (infinite_keys(task, activation, level) for level in (1.0, 1.35))
     if coarse is None or moments is None:
         return None
@@ -81,7 +84,8 @@ def _separates(task: Task, activation: Activation) -> bool:
     if task.gaussian_shift is None:
         return False
     log_length, square = math.log(task.length.mean), task.gaussian_shift**2
-    if isinstance(activation, Projection):  # argmax: a miss has probability (L̄ − 1) Φ(−√(ν/2))
+    if isinstance(activation, Projection | NormMax) and activation.unbounded_contrast:
+        # argmax: a miss has probability (L̄ − 1) Φ(−√(ν/2))
         return log_length - square / 4.0 < -746.0
     # a step at √ν/2: an error has probability L̄ Φ(−√ν/2)
     bounded = isinstance(activation, Elementwise) and activation.bias is None

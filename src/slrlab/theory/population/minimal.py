@@ -32,8 +32,8 @@ from slrlab.theory.population.limits import (
     softmax_limit,
 )
 from slrlab.theory.population.result import PopulationRisk as PopulationRisk
-from slrlab.theory.population.result import population_risk
-from slrlab.theory.population.search import best_keys
+from slrlab.theory.population.result import population_risk, risk_from
+from slrlab.theory.population.search import MomentsOf, best_keys
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,7 +84,7 @@ def minimal_risk(
         return single_token(task, chosen, bayes)
     search = best_keys(task, chosen)
     limit = longest_keys(task, search.activation, bayes) if search.m_k >= _LONG else None
-    if limit is not None and limit.risk <= task.noise**2 + search.edge_risk:
+    if limit is not None and limit.risk <= risk_from(task, search.edge_risk):
         return limit  # the risk still falls at the edge of the search, towards its limit
     try:
         moments, error, status = refined_moments(
@@ -94,10 +94,10 @@ def minimal_risk(
         if limit is None:
             raise
         return limit
-    if limit is not None and limit.risk <= task.noise**2 + moments.best_risk:
+    if limit is not None and limit.risk <= risk_from(task, moments.best_risk):
         return limit
     order = (search.m_k, moments.best_value_scale, 0.0, 0.0)
-    excess = task.noise**2 + moments.best_risk - bayes.risk
+    excess = (risk_from(task, moments.best_risk) - bayes.risk) / task.relevant_std**2
     unfinished = search.status is Status.BOUNDARY and status is Status.SAMPLED
     if unfinished or (status is Status.CONVERGED and search.status is not Status.CONVERGED):
         beyond = search.remaining * moments.best_risk * moments.target**2 / moments.energy
@@ -204,7 +204,7 @@ def risk_profile(
     return RiskProfile(
         status=Status.worst(statuses),
         m_k=m_k,
-        risk=np.array([task.noise**2 + row.best_risk for row in moments]),
+        risk=np.array([risk_from(task, row.best_risk) for row in moments]),
         error=np.array(errors),
         m_v=np.array([row.best_value_scale for row in moments]),
         bayes_risk=bayes_risk(task).risk,
@@ -228,14 +228,15 @@ def refined_moments(
     R_k: float,
     tolerance: float,
     risk: Callable[[AttentionMoments], float] = lambda moments: moments.best_risk,
+    moments_of: MomentsOf = attention_moments,
 ) -> tuple[AttentionMoments, float, Status]:
     """Refine until two successive grids agree; their difference is the error of the coarser."""
-    last = attention_moments(task, activation, m_k, R_k, resolution=_LEVELS[0])
+    last = moments_of(task, activation, m_k, R_k, resolution=_LEVELS[0])
     if last.sampled_error > 0.0:
         return last, last.sampled_error, Status.SAMPLED
     error = math.inf
     for level in _LEVELS[1:]:
-        moments = attention_moments(task, activation, m_k, R_k, resolution=level)
+        moments = moments_of(task, activation, m_k, R_k, resolution=level)
         if not (math.isfinite(moments.target) and math.isfinite(moments.unexplained)):
             return moments, math.nan, Status.FAILED
         value = risk(moments)

@@ -35,6 +35,7 @@ import numpy as np
 from slrlab import _checks
 from slrlab._result import Estimate, Result, Status
 from slrlab.model.activations import Activation
+from slrlab.model.arrangements import check_family
 from slrlab.model.setting import Setting
 from slrlab.model.tasks import Task
 from slrlab.numerics.minimise import newton_minimum
@@ -136,6 +137,7 @@ def excess_parts(
     samples = _checks.integer(samples, "samples", low=8 * BLOCKS)
     seed = _checks.integer(seed, "seed", low=0)
     free = checked(task, activation, 1.0).bias is None
+    check_family(task)
     log2_size = math.ceil(math.log2(samples / BLOCKS))
     sample, few = (draw_keys(task, size, seed) for size in (log2_size, min(log2_size, _SEARCH)))
     best = minimal_risk(task, activation)

@@ -26,7 +26,8 @@ class PopulationRisk(Result):
     m_k, m_v, R_k, R_v
         Order parameters of the predictor (``inf``: the optimum is a limit).
     A, B
-        ``E[σ_ε]`` and ``E Σ σ_ℓ²`` there.
+        ``E[σ_ε]`` and ``E Σ σ_ℓ²`` there. Where the relevant token has its own variance ``γ²``
+        (`slrlab.MarionSLR`), the squares of the other tokens count ``1/γ²`` in ``B``.
     bias
         Bias of the activation, given or optimised.
     error
@@ -67,6 +68,11 @@ class PopulationRisk(Result):
         )
 
 
+def risk_from(task: Task, fraction: float) -> float:
+    """Return the risk that leaves a fraction of the variance of ``z*_ε`` unexplained."""
+    return task.relevant_std**2 * fraction + task.noise**2
+
+
 def population_risk(
     task: Task,
     activation: Activation,
@@ -78,17 +84,20 @@ def population_risk(
     status: Status,
     bias: float | None = None,
 ) -> PopulationRisk:
-    """Return the result at ``order = (m_k, m_v, R_k, R_v)``; ``risk`` is without noise."""
+    """Return the result at ``order = (m_k, m_v, R_k, R_v)``.
+
+    ``risk`` and ``error`` are without noise, in units of the variance of ``z*_ε``.
+    """
     m_k, m_v, R_k, R_v = order
     return PopulationRisk(
         status=status,
-        risk=task.noise**2 + risk,
+        risk=risk_from(task, risk),
         bayes_risk=bayes.risk,
         m_k=m_k,
         m_v=m_v,
         A=moments.target * moments.unit,
         B=moments.energy * moments.unit * moments.unit,
-        error=error,
+        error=task.relevant_std**2 * error,
         bias=bias if bias is not None else float(activation.bias or 0.0),
         R_k=R_k,
         R_v=R_v,

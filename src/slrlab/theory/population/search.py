@@ -1,6 +1,7 @@
 """Search for the best keys of an activation: the overlap ``m_k`` and, if free, the bias.
 
-A scan of a ladder of overlaps on coarse grids gives the starts, Newton's method the minimum. The
+A scan of a ladder of overlaps on coarse grids gives the starts, Newton's method the minimum. Where
+a factor on all scores is without effect, the overlap is 1 or −1 and only the bias is searched. The
 objective is ``log((B−A²)/A²)``, the log odds of the risk, accurate both near 0 and near 1.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -18,23 +20,27 @@ from slrlab._errors import ComputationError
 from slrlab._result import Status
 from slrlab._types import FloatArray
 from slrlab.model.activations import LINEAR, Activation, Elementwise, Projection
-from slrlab.model.families import LengthScaled, TopK
+from slrlab.model.families import CosineReweighted, LengthScaled, NormMax, StickBreaking, TopK
 from slrlab.model.tasks import SelectionTask, Task
+from slrlab.model.traits import degree
 from slrlab.numerics.minimise import Minimum, newton_minimum
-from slrlab.theory.moments import attention_moments
+from slrlab.theory.moments import AttentionMoments, attention_moments
 from slrlab.theory.moments.selected import selected_score_mean
 
 _SCAN, _DESCENT, _POLISH = 0.5, 0.7, 1.05  # resolutions
 _SAMPLED = 0.06  # resolution of a search by sampling: an error in m_k is an error squared in risk
 _BIASES = (0.0, -1.0, -2.5, -5.0, 1.0)
+_MORE_BIASES = (*_BIASES, -0.5, -1.7, -3.5, 0.5, 2.5)  # where the overlap has no effect
 _HALFWAY = "halfway"  # the bias that puts the bend midway between relevant and other tokens
 _LARGEST_SCALE, _LARGEST_BIAS = 64.0, 60.0
 _STEEPEST = 1e6  # overlap beyond which only ties within 1/m_k still change
 _FLAT = 16.0  # overlap beyond which minima are so flat that small differences are rounding
+_SMALL = 0.2  # overlap below which a risk may still fall towards 0
 _ROUNDING = 1e-12  # of the log odds: a smaller gain is none
 _BROKEN = 1e-3  # defect of the moments from which they are no guide
 _RUNGS = 24  # of the ladder at small overlaps
 
+MomentsOf: TypeAlias = Callable[..., AttentionMoments]
 Objective: TypeAlias = Callable[[float, float | None, float], float]
 Start: TypeAlias = tuple[float, float | None]
 
@@ -55,15 +61,20 @@ class KeySearch:
     edge_risk: float = math.nan
 
 
-def best_keys(task: Task, activation: Activation) -> KeySearch:
-    """Return the keys of least risk for a task with a finite or hard-selection signal."""
+def best_keys(
+    task: Task, activation: Activation, moments_of: MomentsOf = attention_moments
+) -> KeySearch:
+    """Return the keys of least risk for a task with a finite or hard-selection signal.
+
+    ``moments_of`` computes the moments, for a head that is not always needed.
+    """
     sampled = _is_sampled(task, activation)
 
     def objective(m_k: float, bias: float | None, level: float) -> float:
         shaped = _shaped(activation, bias)
         level = _SAMPLED if sampled else level
         try:
-            moments = attention_moments(task, shaped, m_k, resolution=level, check=False)
+            moments = moments_of(task, shaped, m_k, 0.0, resolution=level, check=False)
         except (ValueError, ComputationError):  # too many tokens or too fine a grid
             return math.inf
         valid = math.isfinite(moments.target) and moments.target != 0.0
@@ -73,12 +84,12 @@ def best_keys(task: Task, activation: Activation) -> KeySearch:
             return -math.inf
         return math.log(moments.unexplained) - 2.0 * math.log(abs(moments.target))
 
-    exact = _exact_keys(task, activation)
+    exact = _exact_keys(task, activation) if moments_of is attention_moments else None
     if exact is not None:
         return KeySearch(exact, activation, Status.CONVERGED)
     starts, lossless = _scan(task, activation, objective)
     m_k, bias = starts[0]
-    if lossless:
+    if lossless or (bias is None and degree(activation) is not None):
         return KeySearch(m_k, _shaped(activation, bias), Status.CONVERGED)
     largest, widest = _largest(task), _widest(task)
 
@@ -90,27 +101,37 @@ def best_keys(task: Task, activation: Activation) -> KeySearch:
         return before > here + _ROUNDING
 
     if at_edge(m_k, bias):
-        return _edge(activation, starts[0], objective)
-    descents = [_descend(task, objective, start, _DESCENT, 1e-3) for start in starts]
+        return _edge(activation, [(m_k / 4.0, bias), (m_k / 2.0, bias), (m_k, bias)], objective)
+    descend = partial(_descend, task, objective, fixed=degree(activation) is not None)
+    descents = [descend(start, _DESCENT, 1e-3) for start in starts]
     m_k, bias, minimum = min(descents, key=lambda triple: triple[2].value)
     # a sampled risk has kinks, and steep keys have a flat minimum: neither can be polished
     if not sampled and m_k < _FLAT:
-        costly = isinstance(_base(activation), Projection) and isinstance(task, SelectionTask)
+        projected = isinstance(_base(activation), Projection | NormMax | TopK)
+        costly = projected and isinstance(task, SelectionTask)
         fine = (_DESCENT, 1e-5) if costly else (_POLISH, 1e-7)
-        m_k, bias, minimum = _descend(task, objective, (m_k, bias), *fine)
+        m_k, bias, minimum = descend((m_k, bias), *fine)
     shaped = _shaped(activation, bias)
     if sampled and math.isinf(objective(m_k / 1.5 or 0.125, bias, _SCAN)):
         return KeySearch(m_k, shaped, Status.BOUNDARY, remaining=math.inf)
     if at_edge(m_k, bias) or abs(bias or 0.0) >= 0.95 * widest:
         return KeySearch(m_k, shaped, Status.BOUNDARY)
+    if bias is not None and abs(m_k) < _SMALL and degree(activation) is None:
+        # both may tend to 0, where only the first power of the map counts
+        points: list[Start] = [(size * m_k, size * bias) for size in (1.0, 1 / 8, 1 / 64)]
+        edge = _edge(activation, points, objective)
+        if math.isfinite(edge.remaining):
+            return edge
     return KeySearch(m_k, shaped, Status.CONVERGED if minimum.settled else Status.INACCURATE)
 
 
 def _is_sampled(task: Task, activation: Activation) -> bool:
     """Return whether the moments of a typical point are sampled."""
-    if not isinstance(activation, Projection | TopK):
+    kinds = Projection | NormMax | TopK | CosineReweighted | StickBreaking
+    if not isinstance(_base(activation), kinds):
         return False
-    return attention_moments(task, activation, 1.0, resolution=_SAMPLED).sampled_error > 0.0
+    fixed = _shaped(activation, 0.0 if activation.bias is None else None)
+    return attention_moments(task, fixed, 1.0, resolution=_SAMPLED).sampled_error > 0.0
 
 
 def _shaped(activation: Activation, bias: float | None) -> Activation:
@@ -168,11 +189,13 @@ def _ladder(task: Task, width: float) -> list[float]:
 def _scan(task: Task, activation: Activation, objective: Objective) -> tuple[list[Start], bool]:
     """Return the starts of descents, best first; or one point without any loss, and True."""
     free, shift = activation.bias is None, task.gaussian_shift
-    biases: list[float | str | None] = [*_BIASES] if free else [None]
+    ladder, known = _ladder(task, activation.width), [*_BIASES]
+    if degree(activation) is not None:
+        ladder, known = [1.0, -1.0], [*_MORE_BIASES]
+    biases: list[float | str | None] = [*known] if free else [None]
     if free and shift is not None and shift > 0.0:
         biases.append(_HALFWAY)
     seen: list[tuple[float, float, float | None]] = []
-    ladder = _ladder(task, activation.width)
     if _prefers_large(task, activation):
         ladder = [m_k for m_k in ladder if m_k >= 0.0]
     for kind in biases:
@@ -199,7 +222,7 @@ def _prefers_large(task: Task, activation: Activation) -> bool:
     and lowers ``A``, by the rearrangement inequality.
     """
     towards = isinstance(task, SelectionTask) and task.posterior_scale is not None
-    return towards and isinstance(_base(activation), Projection | TopK)
+    return towards and isinstance(_base(activation), Projection | NormMax | TopK)
 
 
 def _base(activation: Activation) -> Activation:
@@ -207,11 +230,18 @@ def _base(activation: Activation) -> Activation:
 
 
 def _descend(
-    task: Task, objective: Objective, start: Start, level: float, tolerance: float
+    task: Task,
+    objective: Objective,
+    start: Start,
+    level: float,
+    tolerance: float,
+    *,
+    fixed: bool = False,
 ) -> tuple[float, float | None, Minimum]:
     """Run Newton's method on ``asinh(m_k/unit)``, ``unit`` the size of ``m_k`` itself.
 
-    A free bias is measured from halfway between relevant and other tokens, ``−m_k·shift/2``.
+    A free bias is measured from halfway between relevant and other tokens, ``−m_k·shift/2``. It is
+    searched alone if the overlap is ``fixed``.
     """
     m_k, bias = start
     largest, widest, shift = _largest(task), _widest(task), task.gaussian_shift or 0.0
@@ -219,33 +249,34 @@ def _descend(
     free = bias is not None
 
     def evaluated(point: FloatArray) -> Start:
-        scale = unit * math.sinh(point[0])
-        return scale, float(point[1]) - 0.5 * scale * shift if free else None
+        scale = m_k if fixed else unit * math.sinh(point[0])
+        return scale, float(point[-1]) - 0.5 * scale * shift if free else None
 
     def function(point: FloatArray) -> float:
-        m_k, bias = evaluated(point) if abs(point[0]) < 20.0 else (math.inf, None)
+        m_k, bias = evaluated(point) if fixed or abs(point[0]) < 20.0 else (math.inf, None)
         if abs(m_k) > 1.2 * largest or abs(bias or 0.0) > widest:
             return math.inf
         return objective(m_k, bias, level)
 
     middle = [] if bias is None else [bias + 0.5 * m_k * shift]
+    overlap = [] if fixed else [math.asinh(m_k / unit)]
     minimum = newton_minimum(
         function,
-        np.array([math.asinh(m_k / unit), *middle]),
+        np.array([*overlap, *middle]),
         difference=1e-3 if m_k < _FLAT else 2e-2,
         tolerance=tolerance,
     )
     return *evaluated(minimum.point), minimum
 
 
-def _edge(activation: Activation, start: Start, objective: Objective) -> KeySearch:
-    """Return the end of the ladder, with the gain beyond it extrapolated.
+def _edge(activation: Activation, points: list[Start], objective: Objective) -> KeySearch:
+    """Return the last of three points towards a limit, with the gain beyond it extrapolated.
 
-    If the gains of successive doublings shrink by a constant factor, the rest is a geometric sum;
-    else it is unknown.
+    If the gains of successive steps shrink by a constant factor, the rest is a geometric sum; else
+    it is unknown.
     """
-    m_k, bias = start
-    values = [objective(m_k / factor, bias, _DESCENT) for factor in (4.0, 2.0, 1.0)]
+    m_k, bias = points[-1]
+    values = [objective(*point, _DESCENT) for point in points]
     before, gain = values[0] - values[1], values[1] - values[2]
     shrink = gain / before if before > 0.0 else math.inf
     remaining = gain * shrink / (1.0 - shrink) if 0.0 <= shrink < 0.75 else math.inf

@@ -17,6 +17,7 @@ from slrlab._plot import axes_of, mark_of
 from slrlab._result import Estimate, Result, Status
 from slrlab._types import FloatArray
 from slrlab.model.activations import SOFTMAX, Activation
+from slrlab.model.arrangements import check_family, relevant_count
 from slrlab.model.setting import Setting
 from slrlab.model.tasks import Task, TiltedTask
 from slrlab.theory.moments import AttentionMoments
@@ -161,18 +162,21 @@ def weight_statistics(
     --------
     >>> from slrlab import SpikedSLR, weight_statistics
     >>> for name in ("softmax", "hardmax", "sigmoid"):
-    ...     found = weight_statistics(SpikedSLR(9.0, 10), name, samples=1000)
-    ...     print(f"{name}: hit rate {found.hit_rate:.4f}, mean weight {found.mean_weight:.4f}")
+    ...     of = weight_statistics(SpikedSLR(9.0, 10), name, samples=1000)
+    ...     print(f"{name}: hit rate {of.hit_rate:.4f}, mean weight {of.mean_weight:.4f}")
     softmax: hit rate 0.9025, mean weight 0.8574
     hardmax: hit rate 0.9025, mean weight 0.9025
     sigmoid: hit rate 0.9025, mean weight 0.7460
     """
     chosen = checked(task, activation, 1.0)
+    check_family(task)
     if math.isinf(task.signal) and isinstance(task, TiltedTask):
         _checks.fail("signal", "finite: the relevant score is infinite", task.signal)
-    found = minimal_risk(task, chosen) if order is None else order
-    m_k, R_k = key_overlaps(found)
-    fixed, bias = evaluable(chosen, found)
+    if relevant_count(task) > 1:
+        _checks.fail("task", "one with a single relevant token", task.name)
+    given = minimal_risk(task, chosen) if order is None else order
+    m_k, R_k = key_overlaps(given)
+    fixed, bias = evaluable(chosen, given)
     keys = (m_k if math.isfinite(m_k) else FAR, R_k)
     count = _count(task) if samples is None else _checks.integer(samples, "samples", low=100)
     bins, seed = _checks.integer(bins, "bins"), _checks.integer(seed, "seed", low=0)

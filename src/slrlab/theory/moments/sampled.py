@@ -1,8 +1,9 @@
-"""Moments of projection activations (sparsemax, entmax) by randomised quasi-Monte Carlo.
+"""Moments by randomised quasi-Monte Carlo, where no quadrature is known: most of all projections.
 
-Their threshold couples all tokens, so no product of one-token factors is available; results carry
-a standard error from independent replicates instead of a quadrature error. Of long sequences only
-the largest scores are drawn, from their exact law: the others get no weight.
+The threshold of a projection (sparsemax, entmax) couples all tokens, so no product of one-token
+factors is available; results carry a standard error from independent replicates instead of a
+quadrature error. Of long sequences only the largest scores are drawn, from their exact law: the
+others get no weight.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from scipy import special
 
 from slrlab._result import Estimate
 from slrlab._types import FloatArray
-from slrlab.model.activations import Projection
+from slrlab.model.activations import Activation, Projection
+from slrlab.model.arrangements import ArrangementTask
 from slrlab.model.families import TopK
 from slrlab.model.tasks import Task, TiltedTask
 from slrlab.numerics.qmc import normal_replicates
@@ -28,8 +30,8 @@ _LONGEST = 4096  # tokens drawn of a sequence
 _TOP = 512  # tokens drawn of a longer one
 
 
-def projection_moments(
-    task: Task, activation: Projection | TopK, m_k: float, R_k: float, resolution: float
+def sampled_moments(
+    task: Task, activation: Activation, m_k: float, R_k: float, resolution: float
 ) -> AttentionMoments:
     """Return the moments with the standard error of ``A²/B``.
 
@@ -38,9 +40,8 @@ def projection_moments(
     ValueError
         If more tokens of a long sequence get weight than are drawn.
     """
-    if m_k == 0.0 and R_k == 0.0:  # equal weights
-        mean = sum(p / n for n, p in task.length.pairs())
-        return AttentionMoments(mean, 1.0 - mean, mean * (1.0 - mean))
+    if m_k == 0.0 and R_k == 0.0 and not isinstance(task, ArrangementTask):
+        return _equal_scores(task, activation)
     sums, fewest, certain = np.zeros((2, _REPLICATES)), math.inf, False
     for length, weight in task.length.pairs():
         drawn = _drawn(length)
@@ -65,6 +66,17 @@ def projection_moments(
     if certain and min(unexplained, target) < 30.0 / fewest:
         error += 3.0 / fewest  # the sample has few or none of the rare events that matter
     return AttentionMoments(target, 1.0 - target, unexplained, sampled_error=max(error, 1e-16))
+
+
+def _equal_scores(task: Task, activation: Activation) -> AttentionMoments:
+    """Return the moments at keys of length 0: the tokens that are kept share the sum equally."""
+    target, energy = 0.0, 0.0
+    for length, probability in task.length.pairs():
+        kept = min(activation.k, length) if isinstance(activation, TopK) else length
+        total = min(activation.budget, length) if isinstance(activation, Projection) else 1
+        target += probability * total / length
+        energy += probability * total**2 / kept
+    return AttentionMoments(target, 1.0 - target, max(0.0, energy - target**2))
 
 
 def _drawn(length: int) -> int:
@@ -97,6 +109,11 @@ def _scores(
     dimension = drawn * (2 if noisy else 1)
     draws = np.stack(list(normal_replicates(dimension, log2_size, _REPLICATES)))
     keys, noise = draws[..., :drawn].copy(), draws[..., drawn:] if noisy else np.zeros(1)
+    if isinstance(task, ArrangementTask) and drawn == length:
+        shifts = task.shifts
+        keys[..., : shifts.size] += shifts
+        np.random.default_rng(length).permuted(keys, axis=-1, out=keys)  # weights may see the order
+        return keys, task.posterior(keys), noise
     tilted = isinstance(task, TiltedTask)
     if drawn < length:
         first = 1 if tilted else 0

@@ -1,0 +1,110 @@
+r"""The task of Marion, Berthier, Biau and Boyer (2024): the relevant token has its own variance.
+
+The relevant token is ``√ν k* + γ ξ`` with ``ξ`` a standard normal vector (``k*`` of length 1), all
+others are standard normal; the label is ``y = v*·X_ε + Δξ'``, of variance ``γ² + Δ²``. For
+``γ = 1`` it is spiked-SLR. It belongs to neither family of `slrlab.model.tasks`: the law of the
+relevant token differs in every direction, not along ``k*`` alone. This module must not know how
+risks are computed.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from slrlab import _checks
+from slrlab._types import FloatArray
+from slrlab.model.lengths import LengthLike
+from slrlab.model.tasks import Task, register_task
+
+_LEAST, _MOST = 0.01, 100.0  # of γ: quadratures place nodes for both laws
+
+
+@register_task
+@dataclass(frozen=True, init=False)
+class MarionSLR(Task):
+    """Spiked-SLR whose relevant token has standard deviation ``γ`` in every direction.
+
+    Parameters
+    ----------
+    signal, length, noise
+        As for every task; the signal of the paper is ``d/2`` in ``d`` dimensions.
+    relevant_std
+        ``γ``, from 0.01 to 100; the paper's experiments have ``√½``.
+
+    Examples
+    --------
+    >>> task = MarionSLR(signal=200.0, length=10, relevant_std=0.5)
+    >>> task.trivial_risk
+    0.25
+    """
+
+    relevant_std: float = math.sqrt(0.5)
+
+    name: ClassVar[str] = "marion"
+
+    def __init__(
+        self,
+        signal: float,
+        length: LengthLike,
+        noise: float = 0.0,
+        *,
+        relevant_std: float = math.sqrt(0.5),
+    ) -> None:
+        accepted = f"a number in [{_LEAST:g}, {_MOST:g}]"
+        std = _checks.real(relevant_std, "relevant_std", accepted=accepted, low=_LEAST, high=_MOST)
+        object.__setattr__(self, "relevant_std", std)
+        super().__init__(signal, length, noise)
+
+    @property
+    def shift(self) -> float:
+        """Mean ``√ν`` of the relevant key score."""
+        return math.sqrt(self.signal)
+
+    @property
+    def steepness(self) -> float:
+        return max(1.0, self.shift / self.relevant_std**2)
+
+    def log_ratio(self, scores: FloatArray) -> FloatArray:
+        """Return the logarithm of the density ratio of a relevant key score to another.
+
+        It is quadratic in the score unless ``γ = 1``: the posterior of the location given the key
+        scores is then no softmax of them.
+        """
+        std = self.relevant_std
+        square = scores**2 - ((scores - self.shift) / std) ** 2
+        return np.asarray(square / 2.0 - math.log(std))
+
+    def log_posterior(self, scores: FloatArray) -> FloatArray:
+        return self.log_ratio(scores)
+
+    def sample_scores(
+        self, rng: np.random.Generator, size: int, length: int
+    ) -> tuple[FloatArray, npt.NDArray[np.int64]]:
+        scores = rng.standard_normal((size, length))
+        location, rows = rng.integers(length, size=size), np.arange(size)
+        scores[rows, location] = self.shift + self.relevant_std * scores[rows, location]
+        return scores, location
+
+    def scores_from_uniforms(self, uniforms: FloatArray) -> FloatArray:
+        scores = np.asarray(special.ndtri(uniforms[:, :-1]))
+        scores[:, 0] = self.shift + self.relevant_std * scores[:, 0]
+        return scores
+
+
+def best_weights(task: Task, scores: FloatArray) -> FloatArray:
+    """Return the weights with the least risk of all that depend on the key scores ``χ*``.
+
+    The best factor of ``z_ℓ`` is ``E[z_ℓ z_ε]/E[z_ℓ²] = γ²p_ℓ/(γ²p_ℓ + 1 − p_ℓ)`` given the scores;
+    it is the posterior ``p_ℓ`` of the location where all tokens have the same variance.
+
+    >>> best_weights(MarionSLR(0.0, 2, relevant_std=3.0), np.array([0.0, 0.0])).tolist()
+    [0.9, 0.9]
+    """
+    p, variance = task.posterior(scores), task.relevant_std**2
+    return np.asarray(variance * p / (variance * p + (1.0 - p))) if variance != 1.0 else p

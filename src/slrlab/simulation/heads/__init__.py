@@ -1,0 +1,1 @@
+"""Simulated training of several heads on tokens in ``R^D``."""

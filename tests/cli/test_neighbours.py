@@ -1,0 +1,133 @@
+"""The commands departure, universality and labels, and the options of the neighbouring tasks."""
+
+import json
+
+import pandas as pd
+import pytest
+from PIL import Image
+
+from slrlab import HardNegativeSLR, NeedlesSLR, bayes_risk, minimal_risk
+from slrlab.cli import labels as labels_command
+from slrlab.experiments import labels as experiment
+
+
+@pytest.fixture(autouse=True)
+def _one_worker(monkeypatch):
+    monkeypatch.setenv("SLRLAB_WORKERS", "1")
+
+
+def test_the_parameter_of_a_task_is_an_option(run):
+    options = ("--signal", "4", "--length", "3", "--json")
+    code, out, _ = run("population", "--task", "needles", "--needles", "2", *options)
+    found = json.loads(out)
+    assert code == 0
+    assert (found["task"], found["needles"]) == ("needles", 2)
+    exact = minimal_risk(NeedlesSLR(4.0, 3, needles=2), "softmax")
+    assert found["risk"] == pytest.approx(exact.risk)
+    code, out, _ = run("population", "--task", "hard-negative", "--similarity", "0.25", *options)
+    risk = bayes_risk(HardNegativeSLR(4.0, 3, similarity=0.25)).risk
+    assert json.loads(out)["bayes_risk"] == pytest.approx(risk)
+
+
+def test_a_direction_in_a_table_a_file_and_a_picture(run, tmp_path, only_progress):
+    table, picture = tmp_path / "all.csv", tmp_path / "all.png"
+    arguments = ["--values", "1,2", "--signal", "4", "--length", "3", "--activation", "sigmoid"]
+    code, out, err = run("departure", "needles", *arguments, "--csv", table, "--plot", picture)
+    assert code == 0
+    assert only_progress(err)
+    assert "risks against needles, converged" in out
+    frame = pd.read_csv(table)
+    assert frame["best"].tolist() == ["softmax", "sigmoid"]
+    with Image.open(picture) as image:
+        assert len(image.convert("L").getcolors(1 << 16)) > 20
+
+
+def test_laws_of_tokens(run):
+    arguments = ["--alpha", "4", "--ridge-k", "1", "--ridge-v", "1", "--length", "2"]
+    arguments += ["--activation", "linear", "--dims", "20,40", "--seeds", "3"]
+    arguments += ["--test-samples", "100", "--tolerance", "0.05", "--token-law", "rademacher"]
+    code, out, _ = run("universality", *arguments)
+    assert code == 0
+    assert "rademacher" in out
+    assert "drift b" in out
+    code, out, _ = run("universality", *arguments, "--json")
+    found = json.loads(out)
+    assert [one["law"] for one in found["verdicts"]] == ["rademacher"]
+    assert {row["quantity"] for row in found["rows"]} >= {"test_risk", "q_v"}
+    code, out, _ = run("simulate", *arguments[:8], "--dim", "20", "--token-law", "student(5)")
+    assert code == 0
+
+
+def test_what_labels_are_worth(run, monkeypatch):
+    curve = pd.DataFrame({"alpha": [0.5, 2.0, 50.0], "overlap": [0.1, 0.3, 0.95]})
+    curve = curve.assign(risk=0.5, risk_error=0.0, status="sampled")
+    monkeypatch.setattr(experiment, "y_curve", lambda *given: curve)
+    arguments = ["--alpha", "2", "--dim", "20", "--seeds", "2", "--length", "2"]
+    code, out, _ = run("labels", *arguments)
+    assert code == 0
+    assert "keys by cross entropy" in out
+    assert labels_command.ALPHAS
+    code, out, _ = run("labels", *arguments, "--loss", "least squares", "--json")
+    found = json.loads(out)
+    assert (found["loss"], found["rows"][0]["alpha"]) == ("least squares", 2.0)
+    assert found["rows"][0]["y_overlap"] == 0.3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ("population", "--needles", "2"),
+            "--needles must be left out for the task spiked, got 2",
+        ),
+        (
+            ("population", "--task", "needles", "--needles", "0"),
+            "--needles must be a whole number >= 1, got 0",
+        ),
+        (
+            ("population", "--task", "hard-negative", "--similarity", "2"),
+            "--similarity must be a number from 0 to 1, got 2.0",
+        ),
+        (
+            ("population", "--task", "variance", "--variance", "0"),
+            "--variance must be a number from 0.01 to 25, got 0.0",
+        ),
+        (
+            ("population", "--task", "needles", "--needles", "4", "--length", "3"),
+            "--length must be at least 4 for the task needles with these parameters, got 3",
+        ),
+        (
+            ("erm", "--task", "needles", "--alpha", "4", "--ridge-k", "1", "--ridge-v", "1"),
+            "--task must be one with a single relevant token at finite alpha, got needles",
+        ),
+        (
+            ("bayes", "--task", "needles", "--alpha", "4"),
+            "--task must be a TiltedTask or a SelectionTask, got NeedlesSLR",
+        ),
+        (
+            ("departure", "depth"),
+            "direction must be one of similarity, needles, variance, got depth",
+        ),
+        (("departure", "needles", "--values", "1,x"), "--values must be numbers, got x"),
+        (("labels", "--alpha", "0"), "--alpha must be a finite number > 0, got 0.0"),
+        (
+            ("labels", "--loss", "hinge"),
+            "--loss must be one of cross entropy, least squares, got hinge",
+        ),
+        (
+            ("universality", "--alpha", "4", "--ridge-k", "1", "--ridge-v", "1", "--dims", "50"),
+            "--dims must be at least two different dimensions, got [50]",
+        ),
+    ],
+)
+def test_bad_input_is_one_line(run, arguments, message):
+    code, out, err = run(*arguments)
+    assert (code, out, err) == (2, "", f"slrlab: {message}\n")
+
+
+def test_an_unknown_law_is_one_line(run):
+    ridges = ("--alpha", "4", "--ridge-k", "1", "--ridge-v", "1")
+    code, _, err = run("simulate", *ridges, "--token-law", "normal")
+    assert code == 2
+    assert err.startswith("slrlab: --token-law must be one of gaussian, rademacher")
+    assert err.endswith("got normal\n")

@@ -1,0 +1,83 @@
+"""The figures of the full report alone: toys, and the stored tables of the full profile."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from slrlab.experiments.departures import BEST
+from slrlab.figures import make_figure
+from slrlab.figures.registry import figure_module
+
+TABLES = Path(__file__).parents[2] / "docs" / "assets" / "tables"
+NAMES = ("departures", "heads", "labels", "marion", "specialisation", "sphere", "universality")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_a_toy_is_computed_and_drawn(name, tmp_path, monkeypatch):
+    monkeypatch.setenv("SLRLAB_WORKERS", "1")
+    paths = make_figure(name, tmp_path, profile="toy")
+    frame = pd.read_csv(paths[0])
+    assert set(frame["profile"]) == {"toy"}
+    figure = figure_module(name).draw(frame)
+    assert figure.legends
+    assert all(axes.lines or axes.collections for axes in figure.axes)
+
+
+@pytest.fixture(scope="module")
+def departures():
+    return pd.read_csv(TABLES / "figure-departures-full.csv")
+
+
+def test_softmax_is_best_at_the_origin_alone(departures):
+    softmax = departures[departures["activation"] == "softmax"].set_index(["panel", "value"])
+    for panel, origin in (("similarity", 0.0), ("needles", 1.0), ("variance", 1.0)):
+        assert abs(softmax["excess"][panel, origin]) < 1e-9
+        away = softmax.loc[panel].drop(origin)
+        rest = away[away.index != 10.0] if panel == "needles" else away
+        assert (rest["excess"] > 1e-7).all()
+    assert softmax["risk"]["needles", 10.0] == pytest.approx(0.0, abs=1e-12)
+    best = departures[departures["activation"] == BEST]
+    every = departures[departures["activation"] != BEST].groupby(["panel", "value"])["risk"].min()
+    for row in best.to_dict("records"):
+        assert row["risk"] == every[row["panel"], row["value"]]
+        assert row["risk"] > row["bayes_risk"] - 5.0 * row["bayes_error"] - 1e-9
+
+
+def test_the_picture_of_the_departures(departures):
+    figure = figure_module("departures").draw(departures)
+    above, below = figure.axes[:4], figure.axes[4:]
+    labels = [line.get_label() for line in above[1].lines]
+    assert {"Bayes", "softmax", "sigmoid", "linear", BEST} <= set(labels)
+    assert all(axes.get_yscale() == "log" for axes in below)
+    curve = next(line for line in above[3].lines if line.get_label() == "softmax")
+    bayes = next(line for line in above[3].lines if line.get_label() == "Bayes")
+    last = np.asarray(curve.get_ydata())[-1] / np.asarray(bayes.get_ydata())[-1]
+    assert last > 1e5  # a power against an exponential
+
+
+def test_redundant_heads_and_the_worth_of_a_sink():
+    heads = pd.read_csv(TABLES / "figure-heads-full.csv")
+    wide = heads[heads["panel"] == "heads"].pivot(index="heads", columns="attention", values="risk")
+    for name in ("softmax", "softmax with a sink"):
+        assert wide[name][1] > wide[name][4] == wide[name][7]  # further heads gain nothing
+    uniform = wide["softmax, one head uniform"]
+    assert uniform[4] > wide["softmax"][4] > uniform[5]  # but the first redundant one may
+    assert wide["bayes-softmax"][4] == pytest.approx(0.4058, abs=5e-5)
+    part = heads[heads["panel"] == "signals"].set_index(["attention", "directions", "signal"])
+    worth = part["risk"]["softmax"] - part["risk"]["softmax with a sink"]
+    assert (worth > 0.0).all()
+    assert figure_module("heads").draw(heads).legends
+
+
+def test_softmax_on_the_task_of_marion_is_optimal_at_unit_variance_alone():
+    table = pd.read_csv(TABLES / "figure-marion-full.csv")
+    for _, part in table.groupby("signal"):
+        wide = part.pivot(index="relevant_std", columns="predictor", values="risk")
+        excess = wide["softmax"] - wide["keys"]
+        near = np.abs(np.log(wide.index)) < 1e-9
+        assert near.sum() == 1
+        assert abs(excess[near].iloc[0]) < 1e-9
+        assert (excess[~near] > 1e-4).all()
