@@ -1,19 +1,22 @@
-"""The explorer in a browser: how fast it answers, and ten users at once for a minute.
+"""The explorer in a browser: how fast it answers, and ten users at once.
 
-It needs the extra, Playwright and a Chromium, and ends by itself after about two minutes. An answer
-is the time from a key on a slider of the population view until table and chart have changed, as the
-page itself sees it.
+It needs the extra, Playwright and a Chromium, and takes about eight minutes. An answer is the time
+from a key on a slider of the population view until table and chart have changed, as the page itself
+sees it. A first sign is the time until a view shows that it is at work: a progress bar, the mark of
+a running page, a dimmed chart, or new numbers. Ten users move sliders and change views, first until
+the workers have loaded what they need, then for three minutes.
 """
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import os
 import statistics
 import sys
 import tempfile
-import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,24 +24,49 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from live_explorer import ARGUMENTS, chromium, live_explorer
 
-USERS, SECONDS, MOVES = 10, 60.0, 30
+USERS, WARM, MINUTES, MOVES = 10, 120.0, 3, 30
 BOUND = 0.3  # seconds of an answer
+SIGN_BOUND = 1.0  # seconds until a first sign
 VIEWS = ("population", "atlas", "plan", "samples", "")
-WATCH = """() => new Promise((done) => {
+SLIDER = "[data-testid=stSlider] input"
+CHART = "[data-testid=stVegaLiteChart] svg.marks"
+WATCH = """(signs) => new Promise((done) => {
   const state = () => [document.querySelector("[data-testid=stTable]")?.innerText,
     document.querySelector("[data-testid=stVegaLiteChart] svg.marks")?.outerHTML];
   const [words, drawn] = state();
-  addEventListener("keydown", () => {
+  const sign = () => {
+    for (const name of ["stProgress", "stStatusWidget", "stSkeleton", "stSpinner"]) {
+      if (document.querySelector(`[data-testid=${name}]`)?.checkVisibility()) return name;
+    }
+    const dimmed = [...document.querySelectorAll("[data-stale=true]")]
+      .some((one) => getComputedStyle(one).opacity < 0.9);
+    return dimmed ? "dimmed" : "";
+  };
+  const begin = () => {
     const start = performance.now();
     const look = () => {
       const [now, picture] = state();
-      if (now !== words && picture !== drawn) done((performance.now() - start) / 1e3);
-      else if (performance.now() - start > 10e3) done(10);
+      const both = now !== words && picture !== drawn;
+      const some = now !== words || picture !== drawn;
+      const seen = signs ? (some ? "answer" : sign()) : (both ? "answer" : "");
+      const spent = (performance.now() - start) / 1e3;
+      if (seen || spent > 10) done([spent, seen]);
       else setTimeout(look, 4);
     };
     look();
-  }, { once: true, capture: true });
+  };
+  for (const kind of ["keydown", "click"]) {
+    addEventListener(kind, begin, { once: true, capture: true });
+  }
 })"""
+SIGNS = {  # a change of each view that is not in the stored tables, and its address
+    "": ("signal=4.7&length=20", "Draw again"),
+    "population": ("signal=4&length=20&activations=softmax;normalised: exp(x) %2B x**2", ""),
+    "samples": ("signal=4&length=2&activations=linear&ridge=given", ""),
+    "landscape": ("signal=2&length=3&activations=linear", ""),
+    "atlas": ("signal=4&length=2&ranking=setting", ""),
+    "plan": ("signal=4&length=5&target=0.3", ""),
+}
 
 
 def family(pid: int) -> list[int]:
@@ -61,95 +89,136 @@ def memory(pid: int) -> tuple[float, float]:
     sizes = []
     for one in family(pid):
         try:
-            lines = Path(f"/proc/{one}/status").read_text().splitlines()
+            lines = Path(f"/proc/{one}/smaps_rollup").read_text().splitlines()
         except OSError:
             continue
-        sizes.append(sum(float(x.split()[1]) for x in lines if x.startswith("VmRSS:")) / 1024.0)
+        sizes.append(sum(float(x.split()[1]) for x in lines if x.startswith("Pss:")) / 1024.0)
     return sum(sizes[:2]), sum(sizes[2:])  # the command, its server, and what that has started
 
 
-def ready(page: Any, address: str, view: str) -> None:
-    page.goto(f"{address}/{view}")
-    page.get_by_role("button", name="CSV", exact=True).wait_for(timeout=120e3)
-    page.locator("[data-testid=stVegaLiteChart] svg.marks").first.wait_for()
+async def ready(page: Any, address: str, view: str, query: str = "") -> None:
+    await page.goto(f"{address}/{view}?{query}".rstrip("?"))
+    await page.locator(CHART).first.wait_for(timeout=120e3)
 
 
-def answers(browser: Any, address: str) -> None:
-    page = browser.new_page()
-    ready(page, address, "population")
-    slider = page.locator("[data-testid=stSlider] input").first
-    slider.focus()
+async def moved(page: Any, act: Any, *, signs: bool) -> tuple[float, str]:
+    """Return the seconds from an act of a user until the page shows it, and what it shows."""
+    given = "true" if signs else "false"
+    waiting = await page.evaluate_handle(f"() => ({{promise: ({WATCH})({given})}})")
+    await act()
+    seconds, seen = await page.evaluate("(handle) => handle.promise", waiting)
+    return float(seconds), str(seen)
+
+
+def load() -> str:
+    return f"load {os.getloadavg()[0] / (os.cpu_count() or 1):.1f} per core"
+
+
+async def answers(browser: Any, address: str) -> None:
+    page = await browser.new_page()
+    await ready(page, address, "population")
+    await page.get_by_role("button", name="CSV", exact=True).wait_for(timeout=120e3)
+    await page.locator(SLIDER).first.focus()
     seconds = []
     for move in range(MOVES):
-        waiting = page.evaluate_handle(f"() => ({{promise: ({WATCH})()}})")
-        page.keyboard.press("ArrowRight" if move % 20 < 10 else "ArrowLeft")
-        seconds.append(page.evaluate("(handle) => handle.promise", waiting))
-        page.wait_for_timeout(150)
-    page.close()
+        press = partial(page.keyboard.press, "ArrowRight" if move % 20 < 10 else "ArrowLeft")
+        seconds.append((await moved(page, press, signs=False))[0])
+        await page.wait_for_timeout(150)
+    await page.close()
     later = sorted(seconds[2:])  # the first ones fill caches
     middle, most = statistics.median(later), later[int(0.95 * len(later))]
-    load = os.getloadavg()[0] / (os.cpu_count() or 1)
     print(
         f"a move of a slider of the population view: median {1e3 * middle:.0f} ms, 95 % within "
         f"{1e3 * most:.0f} ms, {middle / BOUND:.2f} and {most / BOUND:.2f} of the bound of "
-        f"{1e3 * BOUND:.0f} ms; {MOVES} moves, load {load:.1f} per core"
+        f"{1e3 * BOUND:.0f} ms; {MOVES} moves, {load()}"
     )
 
 
-def user(path: str, address: str, number: int, end: float, seen: dict[str, Any]) -> None:
-    """Move sliders and change views until the end, in a browser of one's own."""
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=path, args=ARGUMENTS)
-        page = browser.new_page()
-        page.on("pageerror", lambda error: seen["errors"].append(str(error)))
-        page.on("request", lambda request: seen["requests"].append(request.url))
-        try:
-            turn = number
-            while time.monotonic() < end:
-                ready(page, address, VIEWS[turn % len(VIEWS)])
-                for _ in range(6):
-                    page.locator("[data-testid=stSlider] input").first.focus()
-                    page.keyboard.press("ArrowRight" if turn % 2 else "ArrowLeft")
-                    page.wait_for_timeout(700)
-                    seen["moves"][number] += 1
-                    alerts = page.locator("[data-testid=stException]").count()
-                    seen["errors"] += ["an exception is shown"] * alerts
-                turn += 1
-        except Exception as error:
-            seen["errors"].append(f"user {number}: {error}")
-        browser.close()
+async def first_signs(browser: Any, address: str) -> None:
+    """Print how soon each view shows that it is at work, at settings that are not stored."""
+    for view, (query, button) in SIGNS.items():
+        page = await browser.new_page()
+        await ready(page, address, view, query)
+        seconds = []
+        for move in range(6):
+            if button and move % 2:
+                act = page.get_by_role("button", name=button).click
+            else:
+                await page.locator(SLIDER).nth(move % 2 if not button else 0).focus()
+                act = partial(page.keyboard.press, "ArrowRight")
+            seconds.append(await moved(page, act, signs=True))
+            await page.wait_for_timeout(300)
+        await page.close()
+        most, seen = max(seconds)
+        kinds = ", ".join(dict.fromkeys(kind or "nothing" for _, kind in seconds))
+        print(
+            f"first sign of {view or 'retrieve'}: at most {1e3 * most:.0f} ms ({seen}), "
+            f"{most / SIGN_BOUND:.2f} of the bound; seen: {kinds}; {load()}"
+        )
 
 
-def crowd(path: str, address: str, pid: int, log: Path) -> None:
-    seen: dict[str, Any] = {"errors": [], "requests": [], "moves": [0] * USERS}
-    end = time.monotonic() + SECONDS
-    threads = [
-        threading.Thread(target=user, args=(path, address, number, end, seen))
-        for number in range(USERS)
-    ]
-    for thread in threads:
-        thread.start()
-    sizes = []
-    while time.monotonic() < end:
-        time.sleep(5.0)
-        sizes.append(memory(pid))
-    for thread in threads:
-        thread.join()
-    sizes.append(memory(pid))
+async def user(browser: Any, address: str, number: int, end: float, seen: dict[str, Any]) -> None:
+    """Move sliders and change views until the end, in a session of one's own."""
+    context = await browser.new_context()
+    page = await context.new_page()
+    page.on("pageerror", lambda error: seen["errors"].append(str(error)))
+    page.on("request", lambda request: seen["requests"].append(request.url))
+    turn = number
+    try:
+        while time.monotonic() < end:
+            await ready(page, address, VIEWS[turn % len(VIEWS)])
+            for _ in range(6):
+                await page.locator(SLIDER).first.focus()
+                await page.keyboard.press("ArrowRight" if turn % 2 else "ArrowLeft")
+                await page.wait_for_timeout(700)
+                seen["moves"][number] += 1
+                alerts = await page.get_by_test_id("stException").count()
+                seen["errors"] += ["an exception is shown"] * alerts
+            turn += 1
+    except Exception as error:
+        seen["errors"].append(f"user {number}: {error}")
+    await context.close()
+
+
+async def crowd(browser: Any, address: str, pid: int, seconds: float) -> dict[str, Any]:
+    """Let ten users work for some time; return what happened, and the memory every ten seconds."""
+    seen: dict[str, Any] = {"errors": [], "requests": [], "moves": [0] * USERS, "memory": []}
+    end = time.monotonic() + seconds
+
+    async def watch() -> None:
+        while time.monotonic() < end:
+            await asyncio.sleep(10.0)
+            seen["memory"].append(memory(pid))
+
+    await asyncio.gather(watch(), *(user(browser, address, n, end, seen) for n in range(USERS)))
+    return seen
+
+
+def show_crowd(name: str, seen: dict[str, Any], log: Path) -> None:
     outside = [one for one in seen["requests"] if "//localhost" not in one and "http" in one[:4]]
     ours = log.read_text().count("slrlab/explorer")
     print(
-        f"{USERS} users for {SECONDS:.0f} s: {sum(seen['moves'])} moves, the fewest of a user "
+        f"{USERS} users, {name}: {sum(seen['moves'])} moves, the fewest of a user "
         f"{min(seen['moves'])}, {len(seen['errors'])} errors in pages, {ours} in the log, "
-        f"{len(outside)} of {len(seen['requests'])} requests to other machines"
+        f"{len(outside)} of {len(seen['requests'])} requests to other machines; {load()}"
     )
     for error in seen["errors"][:5]:
         print("  " + error.splitlines()[0])
-    print("  every five seconds, in MB; workers load compiled code when they first need it")
-    for name, values in zip(("server", "workers"), zip(*sizes, strict=True), strict=True):
-        print(f"  memory of the {name}: " + " ".join(f"{size:.0f}" for size in values))
+    for which, values in zip(("server", "workers"), zip(*seen["memory"], strict=True), strict=True):
+        print(f"  MB of the {which}: " + " ".join(f"{size:.0f}" for size in values), flush=True)
+
+
+async def measure(path: str, address: str, pid: int, log: Path) -> None:
+    from playwright.async_api import async_playwright
+
+    async with async_playwright() as play:
+        browser = await play.chromium.launch(executable_path=path, args=ARGUMENTS)
+        await answers(browser, address)
+        await first_signs(browser, address)
+        show_crowd("warm-up", await crowd(browser, address, pid, WARM), log)
+        for minute in range(MINUTES):
+            show_crowd(f"minute {minute + 1}", await crowd(browser, address, pid, 60.0), log)
+        await browser.close()
 
 
 def main() -> None:
@@ -159,16 +228,10 @@ def main() -> None:
     if path is None or missing:
         print(f"explorer: skipped, without {'a Chromium' if path is None else ', '.join(missing)}")
         return
-    from playwright.sync_api import sync_playwright
-
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log"
         with live_explorer(log) as (address, process):
-            with sync_playwright() as play:
-                browser = play.chromium.launch(executable_path=path, args=ARGUMENTS)
-                answers(browser, address)
-                browser.close()
-            crowd(path, address, process.pid, log)
+            asyncio.run(measure(path, address, process.pid, log))
 
 
 if __name__ == "__main__":

@@ -11,6 +11,9 @@ import urllib.request
 from contextlib import contextmanager
 
 PATIENCE = float(os.environ.get("SLRLAB_PATIENCE", "120"))  # seconds; machines may be busy
+CUT_OFF = """() => [...document.querySelectorAll("svg.marks text")].filter((text) =>
+    text.getBoundingClientRect().right > text.closest("svg").getBoundingClientRect().right + 2)
+    .map((text) => text.textContent)"""  # words of charts beyond their edge
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 ARGUMENTS = [
     "--no-sandbox",

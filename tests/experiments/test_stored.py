@@ -8,7 +8,7 @@ from slrlab import MaxSLR, SpikedSLR, bayes_optimal, hit_rate, make_activation, 
 from slrlab.experiments import stored
 from slrlab.experiments.activations import STANDARD
 from slrlab.experiments.atlas import PANEL
-from slrlab.experiments.rows import population_row, trained_row
+from slrlab.experiments.rows import is_trusted, population_row, trained_row
 from slrlab.model.activations import ACTIVATIONS
 
 
@@ -55,6 +55,19 @@ def test_a_stored_bayes_optimal_risk_is_the_computed_one():
         assert row["risk"] == pytest.approx(best.risk_it, rel=1e-6)
         assert row["risk_amp"] == pytest.approx(best.risk_amp, rel=1e-6)
     assert stored.stored_bayes_alphas(task) == pytest.approx(stored.bayes_alphas(task))
+
+
+def test_a_training_is_trusted_only_where_the_theory_holds():
+    rows = stored.rows_of(stored.table("trained"))
+    doubtful = {"unstable", "not converged", "boundary", "inaccurate", "diverged", "failed"}
+    assert not any(row["trusted"] for row in rows if row["status"] in doubtful)
+    assert not any(row["trusted"] for row in rows if not row["stable"])
+    assert [row["trusted"] for row in rows] == [is_trusted(row, stored.TOLERANCE) for row in rows]
+    assert 100 < sum(row["trusted"] for row in rows) < len(rows)
+    good = next(row for row in rows if row["trusted"])
+    apart = {"high": good["high"] + 2.0 * stored.TOLERANCE}
+    for change in (apart, {"stable": False}, {"status": "unstable"}, {"status": "not converged"}):
+        assert not is_trusted(good | change, stored.TOLERANCE)
 
 
 @pytest.mark.slow

@@ -7,10 +7,14 @@ from io import StringIO
 import pandas as pd
 import pytest
 
+from live_explorer import CUT_OFF
 from slrlab import SpikedSLR, draw_haystack, minimal_risk, require
 from slrlab.experiments.stored import stored_trained_row, table
+from slrlab.explorer.static import build_static
 from slrlab.explorer.views import VIEWS
 
+pytest.importorskip("vl_convert")
+pytest.importorskip("playwright")
 pytestmark = pytest.mark.extra
 
 READ_TABLE = """() => [...document.querySelectorAll("#numbers tr")]
@@ -33,8 +37,8 @@ ASKED = {  # what a reader chooses, and what it means for the controls
 def show(new_page, static_page):
     """Return what opens a static page from disk with the network off."""
 
-    def opened(view, hash_=""):
-        page = new_page()
+    def opened(view, hash_="", width=1440):
+        page = new_page(viewport={"width": width, "height": 900})
         page.context.set_offline(True)
         page.goto(static_page(view) + hash_)
         page.locator("body[data-ready=yes]").wait_for()
@@ -90,6 +94,10 @@ def test_controls_change_the_picture_and_the_address_restores_it(show, view):
     assert again.evaluate(READ_MARKS) != before
     for read in ("() => document.body.dataset.state", READ_TABLE):
         assert again.evaluate(read) == page.evaluate(read)
+    narrow = show(view, page.evaluate("() => location.hash"), width=390)
+    assert narrow.evaluate("() => document.documentElement.scrollWidth") <= 390
+    for one in (page, narrow):
+        assert one.evaluate(CUT_OFF) == []
 
 
 def test_retrieve_has_the_librarys_numbers(show):
@@ -173,6 +181,16 @@ def test_downloads(show, view):
     frame = pd.read_csv(StringIO(data.decode()))
     assert len(frame) > 30
     assert set(frame["activation"]) >= {"softmax", "linear"}
+
+
+def test_all_pages_are_listed_and_linked(tmp_path):
+    names = ["samples", "atlas"]
+    paths = build_static(tmp_path, names)
+    assert [path.name for path in paths] == ["samples.html", "atlas.html", "index.html"]
+    for path in paths[1:]:
+        assert "href='samples.html'" in path.read_text(encoding="utf-8")
+    with pytest.raises(ValueError, match="view must be one of retrieve"):
+        build_static(tmp_path, ["map"])
 
 
 def test_an_address_that_is_not_known_is_said_and_the_page_goes_on(show):

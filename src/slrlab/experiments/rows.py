@@ -10,6 +10,7 @@ import math
 from typing import Any
 
 from slrlab._errors import ComputationError
+from slrlab._plot import FINE_STATUSES
 from slrlab._types import DataFrame
 from slrlab.experiments.activations import STANDARD, Compared, Kind
 from slrlab.experiments.demands import BAYES_NAME
@@ -83,7 +84,7 @@ def trained_row(
     """Return the theory of training on ``alpha`` samples per dimension.
 
     ``ridges`` are those of keys and values; None for the best ones. ``low`` and ``high`` are the
-    two forms of the theory, two standard errors further apart.
+    two forms of the theory, two standard errors further apart. ``trusted`` is `is_trusted`.
     """
     given: Row = {"alpha": alpha, "tolerance": tolerance}
     if ridges is None:
@@ -96,7 +97,19 @@ def trained_row(
     margin = 2.0 * found.test_risk_error
     row |= {"low": found.test_risk_low - margin, "high": found.test_risk_high + margin}
     row |= {"stable": found.stable}
+    row |= {"trusted": is_trusted(row, tolerance)}
     return row | {"hit_rate": hit_rate(task, found) if found.status.usable else math.nan}
+
+
+def is_trusted(row: Row, tolerance: float) -> bool:
+    """Return whether the theory of a training holds, from its row.
+
+    It does not where replica symmetry is unstable (the replicon or the trace gap is too large),
+    where the equations are not solved to the tolerance, where the search for the best ridges ends
+    at an edge, and where the two forms of the theory differ by more than the tolerance.
+    """
+    apart = row["high"] - row["low"] - 4.0 * row["error"]  # without the margins
+    return bool(row["stable"]) and row["status"] in FINE_STATUSES and apart <= tolerance
 
 
 def bayes_optimal_row(task: Task, alpha: float) -> Row:

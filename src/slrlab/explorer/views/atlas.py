@@ -234,8 +234,8 @@ VIEW = View(
     about=(
         "Each dot is the mean loss of an activation over a panel of 14 settings with infinite "
         "data, or its loss on the setting at the side; the line reaches to its worst setting. The "
-        "loss is 0 for the best predictor and 1 for one that predicts 0. Type an activation of "
-        "your own at the side, such as normalised: exp(x) + x**2, and see where it ranks."
+        "loss is 0 for the best predictor and 1 for one that predicts 0. The live explorer also "
+        "ranks activations that you type at the side, such as normalised: exp(x) + x**2."
     ),
     formula=(
         r"\mathrm{loss} = \frac{E_\sigma - E_\mathrm{Bayes}}{1 + \Delta^2 - E_\mathrm{Bayes}}"

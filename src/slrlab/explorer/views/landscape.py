@@ -120,7 +120,7 @@ def _plane() -> Any:
     x = charts.x("m_kk", "m_kk: keys along k*", nice=False, grid=False)
     y = charts.y("m_kv", "m_kv: keys along v*", nice=False, grid=False)
     colors = alt.Scale(scheme="viridis", reverse=True)
-    legend = alt.Legend(title="risk", orient="bottom", direction="horizontal", columns=6)
+    legend = alt.Legend(title="risk", orient="bottom", type="gradient", gradientLength=130)
     # the border of a cell hides the seam to the next
     cells = charts.part("plane").mark_rect(strokeWidth=1)
     minima = charts.part("minimum").transform_filter("!datum.at_infinity")
@@ -128,7 +128,7 @@ def _plane() -> Any:
     ends = alt.Color(
         "kind:N",
         scale=alt.Scale(domain=kinds, range=[END_COLORS[kind] for kind in kinds]),
-        legend=alt.Legend(title="minimum", orient="bottom"),
+        legend=alt.Legend(title="minimum", orient="bottom", columns=1),
     )
     path = charts.part("flow")
     start = path.transform_filter("datum.order == 0")
@@ -299,7 +299,7 @@ VIEW = View(
         "Colours are the risk of keys in the plane of the two teachers, with the values that are "
         "best for them; diamonds are its minima. At the matched minimum the keys have learned k*; "
         "at a mismatched one they have learned v*, and training is stuck there. Click anywhere, "
-        "or type a start, and follow gradient flow from it."
+        "or give a start, and follow gradient flow from it."
     ),
     formula=r"\dot{k} = -\partial E / \partial k, \quad \dot{v} = -\partial E / \partial v",
     calls=_calls,

@@ -33,6 +33,8 @@ from slrlab.model.tasks import Task
 _OWN_SIGNALS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)  # of activations that are not stored
 _OWN_LENGTHS = (2, 5, 10, 30, 100, 1000, 10_000)
 _LONGEST = 100  # of training
+_STEP = 2.0  # between the stored numbers of samples
+_ALPHA_RANGE, _SIGNAL_RANGE = [0.4, 80.0], [0.8, 20.0]  # of the axes of training
 _STATIC_TARGETS = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 _COLUMNS = ("activation", "length", "signal", "alpha", "value", "possible", "note")
 _START = Controls(length=str(TRAINED_LENGTH), target=0.3)
@@ -134,7 +136,16 @@ def _training_lines(trained: pd.DataFrame, controls: Controls) -> list[pd.DataFr
         quantity=controls.demand,
         level=controls.target,
     )
-    return [line.assign(part="alpha")]
+    doubtful = trained[~trained["trusted"].astype(bool)]
+    trusted = [not _near(row, doubtful) for row in rows_of(line)]
+    return [line.assign(part="alpha", trusted=trusted)]
+
+
+def _near(row: Row, doubtful: pd.DataFrame) -> bool:
+    """Return whether a point of a line is interpolated between rows of which one is doubtful."""
+    same = (doubtful["activation"] == row["activation"]) & (doubtful["signal"] == row["signal"])
+    ratio = doubtful.loc[same, "alpha"] / row["alpha"]
+    return bool(ratio.between(1.0 / _STEP, _STEP).any())
 
 
 def _panels(controls: Controls, shape: Any) -> list[Panel]:
@@ -167,13 +178,17 @@ def _lengths(controls: Controls) -> Any:
 
 def _alphas(controls: Controls) -> Any:
     rows = charts.part("alpha")
-    x = charts.x("alpha", "samples per dimension α needed", log=True)
-    y = charts.y("signal", "signal ν", log=True)
+    x = charts.x("alpha", "samples per dimension α needed", log=True, domain=_ALPHA_RANGE)
+    y = charts.y("signal", "signal ν", log=True, domain=_SIGNAL_RANGE)
     tips = ("activation:N", "alpha", "signal")
     lines = charts.curves(rows, x, y, controls.activations, tooltip=tips, interpolate="linear")
     here = charts.part("here").transform_filter("datum.here && isFinite(datum.signal)")
     marked = charts.rule(here, y_field="signal")
-    return charts.layered(*lines, marked, title=f"least samples, length {controls.law}")
+    doubtful = rows.transform_filter("!datum.trusted").mark_point(size=70, strokeWidth=2, clip=True)
+    shade = charts.color(controls.activations)
+    open_circles = doubtful.encode(x=x, y=y, color=shade, tooltip=charts.tooltip(*tips))
+    title = f"least samples, length {controls.law}"
+    return charts.layered(*lines, marked, open_circles, title=title)
 
 
 def _numbers(frame: pd.DataFrame, controls: Controls) -> pd.DataFrame:
@@ -199,6 +214,8 @@ def _notes(frame: pd.DataFrame, controls: Controls) -> list[str]:
             f"The lines with finite data are there for spiked-SLR without noise at length "
             f"{TRAINED_LENGTH}; the fewest samples at any setting are computed on request."
         )
+    elif not frame.loc[frame["part"] == "alpha", "trusted"].all():
+        notes.append("Open circles: the theory of training is not to be trusted there.")
     if "reason" in frame:
         reasons = frame[frame["part"] == "refused"].drop_duplicates("reason")
         notes += [f"{row['activation']}: {row['reason']}" for _, row in reasons.iterrows()]
@@ -238,7 +255,7 @@ def _static(report: Report | None) -> StaticTable:
         rows = [row for call in _calls(at) if call.quick for row in call.run()]
         lines = _frame(rows, at)
         lines = lines[lines["part"].isin(["length", "alpha"])]
-        kept = lines[["part", "activation", "tokens", "signal", "alpha"]]
+        kept = lines[["part", "activation", "tokens", "signal", "alpha", "trusted"]]
         frames.append(kept.assign(target=target))
     lengths = tuple(map(str, LENGTHS))
     frames.append(pd.DataFrame({"part": "here", "tokens": LENGTHS}))
@@ -252,7 +269,8 @@ def _static(report: Report | None) -> StaticTable:
         ("activation", "tokens", "signal"),
         part="length",
         note="The signals are interpolated in a table: at them the risk is within 0.5 % of the "
-        "demanded one. The script computes them to seven digits.",
+        "demanded one. The script computes them to seven digits. Open circles: the theory of "
+        "training is not to be trusted there.",
     )
 
 

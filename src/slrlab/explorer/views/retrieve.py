@@ -115,12 +115,10 @@ def _plane(controls: Controls) -> Any:
 
     tokens = charts.part("token").transform_filter({"field": "activation", "equal": controls.focus})
     tips = charts.tooltip("token", "score", "value", "weight")
-    x = charts.x("score", "key score χ*")
-    y = charts.y("value", "value z*")
+    x = charts.x("score", "key score χ*", padding=16)
+    y = charts.y("value", "value z*", padding=16)
     size = alt.Size("weight:Q", scale=alt.Scale(domain=[0, 1], range=[15, 700], clamp=True))
-    dots = tokens.transform_filter("!datum.relevant").mark_circle(
-        color=charts.color_of(controls.focus), opacity=0.6
-    )
+    dots = tokens.mark_circle(color=charts.color_of(controls.focus), opacity=0.6)
     needle = tokens.transform_filter("datum.relevant")
     return charts.layered(
         dots.encode(x=x, y=y, size=size.legend(None), tooltip=tips),

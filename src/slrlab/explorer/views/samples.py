@@ -31,7 +31,6 @@ _COARSE = (4.0, 32.0, 1.0)  # samples per dimension that come first
 _ROUGH = (0.5, 0.5)  # ridges until the best ones are found
 _LONGEST = 100  # training on longer sequences takes minutes a point
 _COLUMNS = ("activation", "alpha", "risk", "error", "ridge_k", "ridge_v", "trusted", "status")
-_TRUSTED = ("converged", "limit", "sampled", "boundary")
 _START = Controls(length=str(TRAINED_LENGTH))
 
 
@@ -44,8 +43,7 @@ def trained_rows(
         row = stored or trained_row(task, kind, alpha, ridges, TOLERANCE)
     except (ComputationError, ValueError) as error:
         return [{"part": "refused", "activation": kind, "reason": str(error)}]
-    trusted = bool(row["stable"]) and row["status"] in _TRUSTED
-    return [{"part": "trained", "trusted": trusted} | row]
+    return [{"part": "trained"} | row]
 
 
 def bayes_rows(task: Task, alpha: float) -> list[Row]:
