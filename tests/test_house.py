@@ -223,9 +223,11 @@ def test_the_wheel_installs_in_a_clean_environment(tmp_path):
     """Its dependencies are those of this environment: another test compares them with imports."""
     run(sys.executable, "-m", "build", "--wheel", "--outdir", tmp_path, ROOT)
     (wheel,) = tmp_path.glob("*.whl")
-    assert {"slrlab/py.typed", "slrlab/explorer/static.js"} <= set(
-        zipfile.ZipFile(wheel).namelist()
-    )
+    tables = {
+        f"slrlab/experiments/stored/{name}.csv" for name in ("population", "trained", "atlas")
+    }
+    held = set(zipfile.ZipFile(wheel).namelist())
+    assert tables | {"slrlab/py.typed", "slrlab/explorer/static.js"} <= held
     venv.create(tmp_path / "env")
     python = tmp_path / "env" / "bin" / "python"
     where = "import sysconfig; print(sysconfig.get_path('purelib'))"

@@ -140,7 +140,9 @@ def test_the_atlas_ranks_an_activation_of_ones_own():
     ranked = view.frame(rows, controls)
     notes = view.notes(ranked, controls)
     assert any(note.startswith(f"{own}: rank ") for note in notes)
-    assert ranked[ranked["part"] == "ranking"]["rank"].tolist() == list(range(1, len(ACTIVATIONS) + 2))
+    assert ranked[ranked["part"] == "ranking"]["rank"].tolist() == list(
+        range(1, len(ACTIVATIONS) + 2)
+    )
 
 
 def test_plan_has_what_require_answers_and_says_what_cannot():
