@@ -22,7 +22,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-from live_explorer import ARGUMENTS, chromium, live_explorer
+from live_explorer import ARGUMENTS, PATIENCE, chromium, live_explorer
 
 USERS, WARM, MINUTES, MOVES = 10, 120.0, 3, 30
 BOUND = 0.3  # seconds of an answer
@@ -96,9 +96,16 @@ def memory(pid: int) -> tuple[float, float]:
     return sum(sizes[:2]), sum(sizes[2:])  # the command, its server, and what that has started
 
 
-async def ready(page: Any, address: str, view: str, query: str = "") -> None:
-    await page.goto(f"{address}/{view}?{query}".rstrip("?"))
-    await page.locator(CHART).first.wait_for(timeout=120e3)
+async def new_page(browser: Any) -> Any:
+    """Return a page with a session and a cache of its own."""
+    context = await browser.new_context()
+    context.set_default_timeout(1e3 * PATIENCE)
+    return await context.new_page()
+
+
+async def ready(page: Any, address: str, view: str) -> None:
+    await page.goto(f"{address}/{view}")
+    await page.locator(CHART).first.wait_for()
 
 
 async def moved(page: Any, act: Any, *, signs: bool) -> tuple[float, str]:
@@ -115,9 +122,9 @@ def load() -> str:
 
 
 async def answers(browser: Any, address: str) -> None:
-    page = await browser.new_page()
+    page = await new_page(browser)
     await ready(page, address, "population")
-    await page.get_by_role("button", name="CSV", exact=True).wait_for(timeout=120e3)
+    await page.get_by_role("button", name="CSV", exact=True).wait_for()
     await page.locator(SLIDER).first.focus()
     seconds = []
     for move in range(MOVES):
@@ -139,7 +146,7 @@ async def first_signs(browser: Any, address: str) -> None:
     for view, steps in STEPS.items():
         signs = []
         for what, value in steps:
-            page = await browser.new_page()
+            page = await new_page(browser)
             await ready(page, address, view)
             await settled(page)
             act = await prepared(page, what, value)
@@ -161,7 +168,6 @@ async def settled(page: Any) -> None:
     await page.wait_for_function(
         "(found) => ![...document.querySelectorAll(found)].some((one) => one.checkVisibility())",
         arg=found,
-        timeout=120e3,
     )
 
 
@@ -178,16 +184,17 @@ async def prepared(page: Any, what: str, value: Any) -> Any:
     return partial(page.keyboard.press, "Enter")
 
 
-async def user(browser: Any, address: str, number: int, end: float, seen: dict[str, Any]) -> None:
-    """Move sliders and change views until the end, in a session of one's own."""
-    context = await browser.new_context()
-    page = await context.new_page()
-    page.on("pageerror", lambda error: seen["errors"].append(str(error)))
-    page.on("request", lambda request: seen["requests"].append(request.url))
+async def user(page: Any, address: str, number: int, end: float, seen: dict[str, Any]) -> None:
+    """Move sliders, change views and open the page anew until the end."""
     turn = number
     try:
         while time.monotonic() < end:
-            await ready(page, address, VIEWS[turn % len(VIEWS)])
+            view = VIEWS[turn % len(VIEWS)]
+            if turn % len(VIEWS) == number % len(VIEWS):
+                await ready(page, address, view)
+            else:
+                await page.get_by_role("link", name=view.capitalize() or "Retrieve").click()
+                await page.get_by_role("heading", name=view.capitalize() or "Retrieve").wait_for()
             for _ in range(6):
                 await page.locator(SLIDER).first.focus()
                 await page.keyboard.press("ArrowRight" if turn % 2 else "ArrowLeft")
@@ -198,10 +205,9 @@ async def user(browser: Any, address: str, number: int, end: float, seen: dict[s
             turn += 1
     except Exception as error:
         seen["errors"].append(f"user {number}: {error}")
-    await context.close()
 
 
-async def crowd(browser: Any, address: str, pid: int, seconds: float) -> dict[str, Any]:
+async def crowd(pages: list[Any], address: str, pid: int, seconds: float) -> dict[str, Any]:
     """Let ten users work for some time; return what happened, and the memory every ten seconds."""
     seen: dict[str, Any] = {"errors": [], "requests": [], "moves": [0] * USERS, "memory": []}
     end = time.monotonic() + seconds
@@ -211,7 +217,11 @@ async def crowd(browser: Any, address: str, pid: int, seconds: float) -> dict[st
             await asyncio.sleep(10.0)
             seen["memory"].append(memory(pid))
 
-    await asyncio.gather(watch(), *(user(browser, address, n, end, seen) for n in range(USERS)))
+    for page in pages:
+        page.on("pageerror", lambda error: seen["errors"].append(str(error)))
+        page.on("request", lambda request: seen["requests"].append(request.url))
+    users = (user(page, address, number, end, seen) for number, page in enumerate(pages))
+    await asyncio.gather(watch(), *users)
     return seen
 
 
@@ -236,9 +246,10 @@ async def measure(path: str, address: str, pid: int, log: Path) -> None:
         browser = await play.chromium.launch(executable_path=path, args=ARGUMENTS)
         await answers(browser, address)
         await first_signs(browser, address)
-        show_crowd("warm-up", await crowd(browser, address, pid, WARM), log)
+        pages = [await new_page(browser) for _ in range(USERS)]
+        show_crowd("warm-up", await crowd(pages, address, pid, WARM), log)
         for minute in range(MINUTES):
-            show_crowd(f"minute {minute + 1}", await crowd(browser, address, pid, 60.0), log)
+            show_crowd(f"minute {minute + 1}", await crowd(pages, address, pid, 60.0), log)
         await browser.close()
 
 

@@ -19,7 +19,7 @@ from slrlab.experiments.executors import Executor, Outcome, Processes, default_w
 from slrlab.experiments.rows import Row
 from slrlab.explorer.view import Call
 
-_KEPT = 300_000  # rows in memory
+_KEPT = 50_000  # rows in memory, of up to one kilobyte each
 _PATIENCE = 10.0  # seconds without a question after which a user has left
 _WAIT = 0.1  # seconds between looks at the workers
 _TRIES = 2  # of a call whose worker dies
