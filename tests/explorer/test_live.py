@@ -198,6 +198,28 @@ def test_a_bad_expression_or_number_is_an_error_and_the_page_goes_on(new_page, s
     page.get_by_test_id("stAlert").filter(has_text="the name y is not x").wait_for()
     settle(page)
     assert numbers(page).to_numpy().tolist() == before
+    page.get_by_role("radio", name="the length").or_(page.get_by_text("the length")).first.click()
+    page.wait_for_function("() => !document.querySelector('[data-testid=stAlert]')")
+    assert "x=length" in page.url
+
+
+def test_a_bad_number_stays_on_the_page_while_it_computes(new_page, server):
+    page = new_page()
+    slow = Controls(signal=4.3, length="6", activations=("linear",), noise=0.2)
+    page.goto(address(server, "samples", slow))
+    page.get_by_text(re.compile(r"computing: \d+ of \d+")).wait_for()
+    page.get_by_text("Exact values").click()
+    page.get_by_label("noise", exact=True).fill("-1")
+    page.keyboard.press("Enter")
+    refused = page.get_by_test_id("stAlert").filter(has_text="noise must be a number from 0 to 10")
+    refused.wait_for()
+    progress = page.get_by_test_id("stProgress")
+    for _ in range(2):  # the page is drawn again after each
+        page.wait_for_function(
+            "(before) => document.querySelector('[data-testid=stProgress]')?.innerText !== before",
+            arg=progress.inner_text(),
+        )
+    assert refused.is_visible()
 
 
 def test_a_click_into_the_landscape_starts_the_flow_there(new_page, server):

@@ -61,10 +61,10 @@ def show(view: View) -> Controls:
 
 
 def show_messages() -> None:
-    """Show what was not accepted since the page was drawn last."""
+    """Show what was not accepted, in the address or in the last change."""
     import streamlit as st
 
-    for message in st.session_state.pop(_MESSAGES, []):
+    for message in st.session_state[_MESSAGES]:
         st.error(message)
 
 
@@ -90,9 +90,9 @@ def _commit(name: str, key: str) -> None:
     try:
         value = read_control(name, state[key])
     except ValueError as error:
-        state.setdefault(_MESSAGES, []).append(str(error))
+        state[_MESSAGES] = [str(error)]
     else:
-        state[_CONTROLS] = replace(state[_CONTROLS], **{name: value})
+        state[_CONTROLS], state[_MESSAGES] = replace(state[_CONTROLS], **{name: value}), []
 
 
 def _widget(make: Any, name: str, label: str, *given: Any, kind: str = "", **options: Any) -> None:
