@@ -11,6 +11,8 @@ import pytest
 from hypothesis import settings
 
 mpl.use("agg")
+# the tests run in a process for each core; starting others takes longer than small work in them
+os.environ.setdefault("SLRLAB_WORKERS", "1")
 settings.register_profile("slrlab", deadline=None, derandomize=True, max_examples=25)
 settings.load_profile("slrlab")
 
@@ -37,11 +39,19 @@ def _compile_sample():
     sgd_flow(SpikedSLR(2.0, 2), "linear", rate=0.1, time=0.1, samples=64)
 
 
-KERNELS = (
-    partial(_compile_training, "float32"),
-    partial(_compile_training, "float64"),
+def _compile_heads():
+    from slrlab import MultiHeadSLR, specialisation
+
+    task = MultiHeadSLR(4.0, 2, directions=2)
+    specialisation(task, "softmax", heads=2, dim=10, time=0.1, record=2, samples=64)
+
+
+KERNELS = (  # in turns for the processes, so that all take about as long
     _compile_channel,
+    partial(_compile_training, "float32"),
     _compile_sample,
+    _compile_heads,
+    partial(_compile_training, "float64"),
 )
 
 

@@ -11,11 +11,6 @@ from slrlab.cli import labels as labels_command
 from slrlab.experiments import labels as experiment
 
 
-@pytest.fixture(autouse=True)
-def _one_worker(monkeypatch):
-    monkeypatch.setenv("SLRLAB_WORKERS", "1")
-
-
 def test_the_parameter_of_a_task_is_an_option(run):
     options = ("--signal", "4", "--length", "3", "--json")
     code, out, _ = run("population", "--task", "needles", "--needles", "2", *options)

@@ -42,7 +42,6 @@ def test_all_activations_at_once(run, monkeypatch, tmp_path):
 
     few = {name: atlas_transfer.ACTIVATIONS[name] for name in ("softmax", "linear")}
     monkeypatch.setattr(atlas_transfer, "ACTIVATIONS", few)
-    monkeypatch.setenv("SLRLAB_WORKERS", "1")
     table = tmp_path / "all.csv"
     code, out, _ = run("transfer", "--atlas", "--fit", "4", "--use", "2,9", "--csv", table)
     assert code == 0

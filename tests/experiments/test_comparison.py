@@ -41,7 +41,7 @@ def test_theory_and_simulation_agree(setting):
 def test_weak_ridges_part_theory_and_simulation():
     """Where the prox jumps, training ends between the two forms of the theory."""
     task, given = SpikedSLR(2.0, 3), {"alpha": 2.0, "ridge_k": 0.004, "ridge_v": 0.4}
-    theory = erm_theory(task, "softmax", tolerance=1e-2, **given)
+    theory = erm_theory(task, "softmax", tolerance=5e-2, **given)
     result = compare_erm(task, "softmax", dim=200, seeds=8, theory=theory, **given)
     assert not result.theory.stable
     # whether the jumpy iteration also stalls depends on rounding

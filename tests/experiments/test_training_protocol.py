@@ -17,7 +17,7 @@ LARGE = {"dim": 600, "seeds": 8, "test_samples": 4000}
 GROWING = ("relu", "relu2", "taylor2", "consmax", "l1-linear")
 QUANTITIES = ("m_k", "m_v", "q_k", "q_v", "train_mse", "test_risk")
 RIDGES = {"laplace": (3.0, 1.0), "relu": (2.0, 2.0)}  # else 1 and 1
-FAST = ("softmax", "ssmax", "stick-breaking", "l2-softmax")
+FAST = ("softmax", "ssmax", "l2-softmax")
 HOMOGENEOUS = ("cosine", "relu-normalised", "relu2-normalised", "spherical-2", "spherical-4")
 HOMOGENEOUS += ("cosformer",)
 # where one token has all weight nothing moves: the prox of some samples has two minima, and the

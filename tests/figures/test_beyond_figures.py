@@ -16,8 +16,7 @@ NAMES = ("departures", "heads", "labels", "marion", "specialisation", "sphere", 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
-def test_a_toy_is_computed_and_drawn(name, tmp_path, monkeypatch):
-    monkeypatch.setenv("SLRLAB_WORKERS", "1")
+def test_a_toy_is_computed_and_drawn(name, tmp_path):
     paths = make_figure(name, tmp_path, profile="toy")
     frame = pd.read_csv(paths[0])
     assert set(frame["profile"]) == {"toy"}

@@ -124,8 +124,7 @@ def test_the_phases_are_filled_named_and_bounded(tmp_path):
         assert pixels(paths[1], getattr(figure_phases, name), 6) > 500
 
 
-def test_descent_lies_on_its_flow(tmp_path, monkeypatch):
-    monkeypatch.setenv("SLRLAB_WORKERS", "1")
+def test_descent_lies_on_its_flow(tmp_path):
     paths = make_figure("descent", tmp_path, profile="toy")
     frame = pd.read_csv(paths[0])
     assert set(frame["method"]) == {"descent", "online SGD"}
@@ -143,8 +142,7 @@ def test_descent_lies_on_its_flow(tmp_path, monkeypatch):
     assert drawn.legends
 
 
-def test_message_passing_shows_intervals_and_a_corrected_p_value(monkeypatch):
-    monkeypatch.setenv("SLRLAB_WORKERS", "1")
+def test_message_passing_shows_intervals_and_a_corrected_p_value():
     frame = figure_amp.compute("toy")
     drawn = figure_amp.draw(frame)
     panel = drawn.axes[0]
@@ -159,7 +157,6 @@ def test_message_passing_shows_intervals_and_a_corrected_p_value(monkeypatch):
 
 
 def test_softmax_is_on_the_diagonal_of_the_reliability_diagram(monkeypatch):
-    monkeypatch.setenv("SLRLAB_WORKERS", "1")
     monkeypatch.setattr(figure_reliability, "RIDGES", (1.0,))
     frame = figure_reliability.compute("toy")
     best = frame[(frame["activation"] == "softmax") & (frame["panel"] == "infinite")]
@@ -186,8 +183,7 @@ def test_bad_names():
 
 
 @pytest.mark.slow
-def test_table_1_measures_what_is_predicted(tmp_path, monkeypatch):
-    monkeypatch.setenv("SLRLAB_WORKERS", "1")
+def test_table_1_measures_what_is_predicted(tmp_path):
     (path,) = make_table("1", tmp_path, profile="toy")
     table = pd.read_csv(path)
     exact = table[table["how"] == "quadrature"]

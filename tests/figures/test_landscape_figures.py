@@ -21,15 +21,13 @@ def made(tmp_path_factory):
             known[name] = paths, pd.read_csv(paths[0])
         return known[name]
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SLRLAB_WORKERS", "1")  # starting processes takes longer than toys
-        yield make
+    return make
 
 
-LONG = [pytest.param(name, marks=pytest.mark.slow) for name in ("5", "minima")]
+LONG = [pytest.param(name, marks=pytest.mark.slow) for name in ("5", "minima", "tension")]
 
 
-@pytest.mark.parametrize("name", ["4", "basins", "tension", *LONG])
+@pytest.mark.parametrize("name", ["4", "basins", *LONG])
 def test_the_picture_comes_from_the_table_alone(made, name):
     import matplotlib.pyplot as plt
 
@@ -101,6 +99,7 @@ def test_minima_have_positive_curvature(made):
         assert part["risk"].min() >= best[activation] - 1e-9
 
 
+@pytest.mark.slow
 def test_each_mismatched_minimum_has_its_ends(made):
     _, frame = made("minima")
     branches = frame[frame["panel"] == "branch"].set_index("activation")
@@ -110,6 +109,7 @@ def test_each_mismatched_minimum_has_its_ends(made):
     assert (branches["high"] == branches["high"].max()).all()
 
 
+@pytest.mark.slow
 def test_times_and_curvatures_are_there(made):
     _, frame = made("tension")
     flows = frame[frame["panel"] == "flow"]

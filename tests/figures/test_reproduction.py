@@ -17,31 +17,44 @@ from slrlab.figures.reproduction import Overall, reproduce_all
 ITEMS = ["figure 2", "figure 3", "claims"]
 
 
-@pytest.fixture
-def few(monkeypatch):
-    """Two short figures, no table, one claim."""
+def _few(patch):
+    """Leave two short figures, no table, one claim."""
     chosen = {name: FIGURES[name] for name in ("length", "2")}
-    monkeypatch.setattr(registry, "FIGURES", chosen)
+    patch.setattr(registry, "FIGURES", chosen)
     for module in (report, reproduction):
-        monkeypatch.setattr(module, "TABLES", {})
+        patch.setattr(module, "TABLES", {})
     check = below("case", ("left", 1.0), ("right", 2.0))
     verdict = Verdict("C4", "text", "A statement.", (check,))
-    monkeypatch.setattr(reproduction, "run_claims", lambda report: [verdict])
-    monkeypatch.setattr(reproduction, "_compile", lambda report: None)
-    monkeypatch.setenv("SLRLAB_WORKERS", "1")
-    return chosen
+    patch.setattr(reproduction, "run_claims", lambda report: [verdict])
+    patch.setattr(reproduction, "_compile", lambda report: None)
 
 
-def test_the_page_is_there_with_the_first_figure_and_grows(tmp_path, few, monkeypatch):
-    pages, lines = [], []
-    monkeypatch.setattr(
-        reproduction, "_replace", lambda path, text: pages.append(text) or path.write_text(text)
-    )
-    paths, holds = reproduce_all(
-        tmp_path, profile="toy", report=lambda done, total, line: lines.append((done, total, line))
-    )
+@pytest.fixture
+def few(monkeypatch):
+    _few(monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory):
+    """Return the folder of a first run, its pages and lines, its files and whether claims hold."""
+    folder, pages, lines = tmp_path_factory.mktemp("reproduction"), [], []
+    with pytest.MonkeyPatch.context() as patch:
+        _few(patch)
+        patch.setattr(
+            reproduction, "_replace", lambda path, text: pages.append(text) or path.write_text(text)
+        )
+        paths, holds = reproduce_all(
+            folder,
+            profile="toy",
+            report=lambda done, total, line: lines.append((done, total, line)),
+        )
+    return folder, pages, lines, paths, holds
+
+
+def test_the_page_is_there_with_the_first_figure_and_grows(first):
+    folder, pages, lines, paths, holds = first
     assert holds
-    assert paths[-1] == tmp_path / "report.html"
+    assert paths[-1] == folder / "report.html"
     shown = [page.count("data:image/png") for page in pages]
     assert shown == [1, 2, 2]
     assert ["Pending: figure 2, claims" in page for page in pages] == [True, False, False]
@@ -56,12 +69,12 @@ def test_the_page_is_there_with_the_first_figure_and_grows(tmp_path, few, monkey
     assert any(line.endswith(f"; see {paths[-1]}") for *_, line in lines)
 
 
-def test_a_second_run_computes_nothing(tmp_path, few, monkeypatch):
-    reproduce_all(tmp_path, profile="toy")
-    kept = {path: path.read_bytes() for path in tmp_path.glob("figure-*.csv")}
+def test_a_second_run_computes_nothing(first, few, monkeypatch):
+    folder = first[0]
+    kept = {path: path.read_bytes() for path in folder.glob("figure-*.csv")}
     assert len(kept) == 2
     monkeypatch.setattr("slrlab.figures.points.minimal_risk", None)  # a call would fail
-    reproduce_all(tmp_path, profile="toy")
+    reproduce_all(folder, profile="toy")
     assert {path: path.read_bytes() for path in kept} == kept
 
 
@@ -178,8 +191,8 @@ def test_every_figure_has_a_title_a_caption_and_its_costs():
     assert all(table_module(name).ABOUT.title for name in TABLES)
 
 
-def test_the_page_shows_captions_and_escapes_what_files_say(tmp_path, few):
-    frame = figure_module("2").compute("toy")
+def test_the_page_shows_captions_and_escapes_what_files_say(tmp_path, first):
+    frame = pd.read_csv(first[0] / "figure-2.csv")
     frame["status"] = "<script>alert(1)</script>"
     frame.to_csv(tmp_path / "figure-2.csv", index=False)
     draw_figure("2", tmp_path, frame)

@@ -59,8 +59,7 @@ def test_agreement_draws_calibrated_scores(tmp_path):
 
 @pytest.mark.slow
 def test_the_report_is_one_page_with_everything(tmp_path, monkeypatch):
-    # starting processes takes longer than toys; the longest claims have tests of their own
-    monkeypatch.setenv("SLRLAB_WORKERS", "1")
+    # the longest claims have tests of their own
     names = [name for name in CLAIMS if name not in ("C5", "C9", "C10")]
     monkeypatch.setattr(reproduction, "run_claims", partial(run_claims, names))
     # the figures of the landscape have tests of their own

@@ -9,9 +9,7 @@ from slrlab.figures import figure_transfer, make_figure
 
 @pytest.fixture(scope="module")
 def paths(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SLRLAB_WORKERS", "1")
-        return make_figure("transfer", tmp_path_factory.mktemp("figure"), profile="toy")
+    return make_figure("transfer", tmp_path_factory.mktemp("figure"), profile="toy")
 
 
 @pytest.mark.slow

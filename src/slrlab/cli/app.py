@@ -17,6 +17,7 @@ from slrlab.cli.options import (
     read_heads_task,
     read_task,
 )
+from slrlab.cli.table_output import TableOutput
 from slrlab.model.activations import Activation
 from slrlab.model.heads import MultiHeadSLR
 from slrlab.model.tasks import Task
@@ -35,6 +36,7 @@ GROUPS: Mapping[Any, Callable[..., Any]] = {
     MultiHeadSLR: read_heads_task,
     HeadsAttention: HeadsAttention,
     Output: Output,
+    TableOutput: TableOutput,
 }
 F = TypeVar("F", bound=Callable[..., bool | None])
 
@@ -80,8 +82,7 @@ def command(*sources: Callable[..., Any], **defaults: Any) -> Callable[[F], F]:
 
 def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
     """Return the parameters of a function as keywords, with their types."""
-    made = function.__init__ if isinstance(function, type) else function  # type: ignore[misc]
-    types = get_type_hints(made, include_extras=True)
+    types = get_type_hints(function, include_extras=True)
     return [
         one.replace(kind=one.KEYWORD_ONLY, annotation=types[name])
         for name, one in inspect.signature(function).parameters.items()

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
-from slrlab._result import Status
-from slrlab._types import Axes, DataFrame
 from slrlab.cli.app import command
-from slrlab.cli.console import Output, print_json, print_table, progress
+from slrlab.cli.console import progress
 from slrlab.cli.options import (
     ACTIVATION,
     ANY_ALPHA,
     BEST_RIDGE,
-    CSV,
     LENGTH,
     NOISE,
-    PLOT,
     RISK_ERROR,
     SEED,
     SIGNAL,
     TASK,
     default,
 )
+from slrlab.cli.table_output import TableOutput
 from slrlab.experiments.activations import compare as compare_activations
 from slrlab.model.tasks import make_task
 
@@ -48,9 +44,7 @@ def compare(
     ridge_v: Annotated[float | None, BEST_RIDGE],
     tolerance: Annotated[float, RISK_ERROR],
     seed: Annotated[int, SEED],
-    csv: Annotated[Path | None, CSV] = None,
-    plot: Annotated[Path | None, PLOT] = None,
-    output: Output,
+    output: TableOutput,
 ) -> bool:
     """Activations side by side, beside the best predictor.
 
@@ -60,8 +54,6 @@ def compare(
 
     Example: slrlab compare --activation softmax --activation linear --alpha 4 --alpha 16
     """
-    check_target(csv, "csv", (".csv",))
-    check_target(plot, "plot", (".png", ".pdf", ".svg"))
     with progress() as report:
         result = compare_activations(
             [
@@ -79,50 +71,4 @@ def compare(
             workers=1 if all(map(math.isinf, alpha)) else None,
             report=report,
         )
-    return show(result, output, csv, plot)
-
-
-class Shown(Protocol):
-    """A result with rows for people, a table and a picture."""
-
-    @property
-    def status(self) -> Status: ...
-    def to_dict(self) -> dict[str, Any]: ...
-    def to_frame(self) -> DataFrame: ...
-    def table(self) -> tuple[list[str], list[list[str]]]: ...
-    def plot(self, ax: Axes | None = None) -> Axes: ...
-
-
-def show(result: Shown, output: Output, csv: Path | None, plot: Path | None) -> bool:
-    """Print a result, write its table and its picture; return whether it is usable."""
-    if output.as_json:
-        print_json(result.to_dict())
-    else:
-        print_table(str(result), *result.table())
-    if csv is not None:
-        result.to_frame().to_csv(csv, index=False)
-    if plot is not None:
-        _draw(result, plot)
-    return result.status.usable
-
-
-def check_target(path: Path | None, name: str, kinds: tuple[str, ...]) -> None:
-    """Refuse a file that cannot be written, before any work."""
-    if path is not None and not (path.parent.is_dir() and path.suffix in kinds):
-        accepted = f"a file that ends with {', '.join(kinds)} in a folder that exists"
-        raise ValueError(f"{name} must be {accepted}, got {path}")
-
-
-def _draw(result: Shown, path: Path) -> None:
-    """Draw a result into a file."""
-    import matplotlib as mpl
-
-    from slrlab.figures.style import house_style
-
-    with mpl.rc_context({"backend": "agg"}), house_style():
-        import matplotlib.pyplot as plt
-
-        figure, axes = plt.subplots(figsize=(5.6, 3.8), layout="constrained")
-        result.plot(axes)
-        figure.savefig(path)
-        plt.close(figure)
+    return output.table(result)

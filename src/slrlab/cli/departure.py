@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from slrlab.cli.app import command
-from slrlab.cli.compare import check_target, show
-from slrlab.cli.console import Output, progress
-from slrlab.cli.options import CSV, LENGTH, NOISE, NUMBERS, PLOT, SIGNAL, option
+from slrlab.cli.console import progress
+from slrlab.cli.options import LENGTH, NOISE, NUMBERS, SIGNAL, option
+from slrlab.cli.table_output import TableOutput
 from slrlab.experiments.departures import DIRECTIONS
 from slrlab.experiments.departures import departure as along
 
@@ -29,9 +28,7 @@ def departure(
     length: Annotated[Any, LENGTH],
     noise: Annotated[float, NOISE],
     activation: Annotated[list[str] | None, option(_ACTIVATION, str, "NAME_or_EXPR")] = None,
-    csv: Annotated[Path | None, CSV] = None,
-    plot: Annotated[Path | None, PLOT] = None,
-    output: Output,
+    output: TableOutput,
 ) -> bool:
     """Bayes risk, softmax and the best activation of the atlas, away from the paper's task.
 
@@ -42,8 +39,6 @@ def departure(
 
     Example: slrlab departure similarity --signal 9 --length 10 --csv similarity.csv
     """
-    check_target(csv, "csv", (".csv",))
-    check_target(plot, "plot", (".png", ".pdf", ".svg"))
     with progress(f"risks against {direction}") as report:
         result = along(
             direction,
@@ -55,4 +50,4 @@ def departure(
             workers=None,
             report=report,
         )
-    return show(result, output, csv, plot)
+    return output.table(result)

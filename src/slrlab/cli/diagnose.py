@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from slrlab.cli.app import command
-from slrlab.cli.compare import check_target, show
-from slrlab.cli.console import Output, progress
-from slrlab.cli.options import PLOT, lengths, option
+from slrlab.cli.console import progress
+from slrlab.cli.options import lengths, option
+from slrlab.cli.table_output import TableOutput
 from slrlab.experiments.diagnosis import diagnose_file
 from slrlab.model.activations import Activation
 
@@ -23,8 +23,7 @@ def diagnose(
     file: Annotated[Path, typer.Argument(help=_FILE, metavar="FILE")],
     activation: Activation,
     at: Annotated[Any, option("Lengths at which to predict.", lengths, "L,L,…")] = None,
-    plot: Annotated[Path | None, PLOT] = None,
-    output: Output,
+    output: TableOutput,
 ) -> bool:
     """Scores of a trained head: effective signal, losses, best temperature, largest context.
 
@@ -34,7 +33,6 @@ def diagnose(
 
     Example: slrlab diagnose head.csv --activation sigmoid --bias -4 --json
     """
-    check_target(plot, "plot", (".png", ".pdf", ".svg"))
     with progress("diagnosis") as report:
         result = diagnose_file(file, activation=activation, at=at or (), report=report)
-    return show(result, output, None, plot)
+    return output.table(result)

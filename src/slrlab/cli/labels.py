@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 from slrlab.cli.app import command
-from slrlab.cli.compare import check_target, show
-from slrlab.cli.console import Output, print_lines, progress
-from slrlab.cli.options import CSV, PLOT, POSITIVE, RISK_ERROR, SEED, listed, option, whole
+from slrlab.cli.console import progress
+from slrlab.cli.options import POSITIVE, RISK_ERROR, SEED, listed, option, whole
+from slrlab.cli.table_output import TableOutput
 from slrlab.experiments.labels import ALPHAS, labels_worth
 from slrlab.model.tasks import Task
 
@@ -25,9 +24,7 @@ def labels(
     seeds: Annotated[int, option("Datasets for each alpha.", whole(2), "n")],
     seed: Annotated[int, SEED],
     tolerance: Annotated[float, RISK_ERROR],
-    csv: Annotated[Path | None, CSV] = None,
-    plot: Annotated[Path | None, PLOT] = None,
-    output: Output,
+    output: TableOutput,
 ) -> bool:
     """Keys fitted to labelled locations, beside training from y alone.
 
@@ -37,8 +34,6 @@ def labels(
 
     Example: slrlab labels --signal 2 --length 3 --alpha 1,4
     """
-    check_target(csv, "csv", (".csv",))
-    check_target(plot, "plot", (".png", ".pdf", ".svg"))
     with progress("labels and theory") as report:
         result = labels_worth(
             task,
@@ -51,7 +46,4 @@ def labels(
             workers=None,
             report=report,
         )
-    usable = show(result, output, csv, plot)
-    if not output.as_json:
-        print_lines([f"± one standard error over {seeds} datasets of dimension {dim}"])
-    return usable
+    return output.table(result, f"± one standard error over {seeds} datasets of dimension {dim}")

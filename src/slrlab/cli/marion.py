@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from slrlab.cli.app import command
-from slrlab.cli.compare import check_target
 from slrlab.cli.console import Output, print_json, print_table, progress
 from slrlab.cli.options import (
     ACTIVATION,
@@ -62,7 +61,6 @@ def marion(
 
     Example: slrlab marion --dim 80 --scale 0.3 --rate 0.002 --time 5 --seeds 2 --csv paths.csv
     """
-    check_target(csv, "csv", (".csv",))
     strength = dim / 2.0 if signal is None else signal
     task = MarionSLR(strength, length, noise, relevant_std=relevant_std)
     with progress("training on the sphere") as report:
@@ -85,7 +83,6 @@ def marion(
             known = bayes_risk(task, knows=knows, dim=dim if knows == "tokens" else None)
             shown[f"bayes_risk_{knows}"] = known.risk
     if csv is not None:
-        csv.parent.mkdir(parents=True, exist_ok=True)
         result.to_frame().to_csv(csv, index=False)
         shown["csv"] = str(csv)
     if output.as_json:

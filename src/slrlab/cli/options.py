@@ -65,6 +65,19 @@ def whole(low: int = 0, high: int | None = None) -> Parser:
     return parser(read)
 
 
+def target(*kinds: str) -> Parser:
+    """Return the parser of a file to write: in a folder that exists, with one of the endings."""
+    accepted = f"a file that ends with {', '.join(kinds)} in a folder that exists"
+
+    def read(text: Any) -> Path:
+        path = Path(text)
+        if not (path.parent.is_dir() and path.suffix in kinds):
+            _checks.fail("file", accepted, path)
+        return path
+
+    return parser(read)
+
+
 def listed(parse: Parser) -> Parser:
     """Return the parser of several values with commas between them, such as 2,10,100."""
     return lambda text: [parse(part) for part in str(text).split(",")]
@@ -114,7 +127,7 @@ ANY_ALPHA = option(
 )
 BEST_RIDGE = option("Ridge of the training; default: that of least test risk.", NOT_NEGATIVE, "r")
 RISK_ERROR = option("Standard error of the risk after training to reach.", POSITIVE, "t")
-PLOT = option("Draw it: .png, .pdf or .svg.", Path, "FILE")
+PLOT = option("Draw it: .png, .pdf or .svg.", target(".png", ".pdf", ".svg"), "FILE")
 RIDGE_K = option("Ridge of the keys, ≥ 0.", NOT_NEGATIVE, "r")
 RIDGE_V = option("Ridge of the values, ≥ 0.", NOT_NEGATIVE, "r")
 SEED = option("Seed of what is drawn; several runs count up from it.", whole(), "n")
@@ -128,7 +141,7 @@ WEIGHTS = flag(
     "--weights", "Also what the weights do: hit rate, mean weight, entropy and calibration."
 )
 OUT = option("Folder for the files.", Path, "DIR")
-CSV = option("Write a CSV file.", Path, "FILE")
+CSV = option("Write a CSV file.", target(".csv"), "FILE")
 STORE = option("SQLite file of results.", Path, "FILE")
 PROFILE = option("quick, full (the paper's size) or toy.", metavar="NAME")
 RESULTS = Path("results")

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Annotated, Any
 
 from slrlab.cli.app import command
-from slrlab.cli.compare import check_target, show
-from slrlab.cli.console import Output, print_problems, progress
+from slrlab.cli.console import print_problems, progress
 from slrlab.cli.options import (
     ACTIVATION,
     ANY_ALPHA,
-    CSV,
     LENGTH,
     NOISE,
-    PLOT,
     POSITIVE,
     RISK_ERROR,
     SIGNAL,
@@ -24,6 +20,7 @@ from slrlab.cli.options import (
     number,
     option,
 )
+from slrlab.cli.table_output import TableOutput
 from slrlab.experiments.requirements import require as require_theory
 
 _RATE = number("a number between 0 and 1")
@@ -41,9 +38,7 @@ def require(
     noise: Annotated[float, NOISE],
     activation: Annotated[list[str], ACTIVATION],
     tolerance: Annotated[float, RISK_ERROR],
-    csv: Annotated[Path | None, CSV] = None,
-    plot: Annotated[Path | None, PLOT] = None,
-    output: Output,
+    output: TableOutput,
 ) -> bool:
     """Signal or samples that a demand on the risk or the hit rate needs, and who can meet it.
 
@@ -54,8 +49,6 @@ def require(
 
     Example: slrlab require --risk 0.5 --length 3 --signal 5 --activation softmax
     """
-    check_target(csv, "csv", (".csv",))
-    check_target(plot, "plot", (".png", ".pdf", ".svg"))
     trained = bool(signal) or any(map(math.isfinite, alpha or []))
     with progress("requirement") as report:
         result = require_theory(
@@ -71,7 +64,7 @@ def require(
             workers=None if trained else 1,
             report=report,
         )
-    show(result, output, csv, plot)
+    output.table(result)
     if not result.possible:
         print_problems([f"none of these activations can: {result.needs[-1].note}"])
     return result.possible

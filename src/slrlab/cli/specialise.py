@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated
 
 from slrlab.cli.app import command
-from slrlab.cli.compare import check_target
 from slrlab.cli.console import Output, print_json, print_table, progress
 from slrlab.cli.options import CSV, NOT_NEGATIVE, POSITIVE, SEED, HeadsAttention, option, whole
 from slrlab.experiments.specialisation import specialisation
@@ -45,7 +44,6 @@ def specialise(
 
     Example: slrlab specialise --signals 25,9 --dim 200 --time 20 --heads 3 --csv paths.csv
     """
-    check_target(csv, "csv", (".csv",))
     with progress("training heads") as report:
         result = specialisation(
             task,
@@ -62,7 +60,6 @@ def specialise(
             report=report,
         )
     if csv is not None:
-        csv.parent.mkdir(parents=True, exist_ok=True)
         result.to_frame().to_csv(csv, index=False)
     if output.as_json:
         print_json(result.to_dict() | ({} if csv is None else {"csv": str(csv)}))

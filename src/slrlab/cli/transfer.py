@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from slrlab.cli.app import command
-from slrlab.cli.compare import check_target, show
-from slrlab.cli.console import Output, print_json, print_table, progress
+from slrlab.cli.console import print_json, print_table, progress
 from slrlab.cli.options import (
     ANY_ALPHA,
     BEST_RIDGE,
-    CSV,
     NOISE,
-    PLOT,
     RISK_ERROR,
     SEED,
     SIGNAL,
@@ -23,6 +19,7 @@ from slrlab.cli.options import (
     lengths,
     option,
 )
+from slrlab.cli.table_output import TableOutput
 from slrlab.experiments.transfer import RULES, length_transfer
 from slrlab.model.activations import Activation
 from slrlab.model.tasks import make_task
@@ -54,9 +51,7 @@ def transfer(
     tolerance: Annotated[float, RISK_ERROR],
     seed: Annotated[int, SEED],
     atlas: Annotated[bool, flag("--atlas", _ATLAS)] = False,
-    csv: Annotated[Path | None, CSV] = None,
-    plot: Annotated[Path | None, PLOT] = None,
-    output: Output,
+    output: TableOutput,
 ) -> bool:
     """Risk of keys and values fitted at one length and used at another.
 
@@ -69,10 +64,8 @@ def transfer(
 
     Example: slrlab transfer --atlas --use 2,100,1000 --csv transfer.csv
     """
-    check_target(csv, "csv", (".csv",))
-    check_target(plot, "plot", (".png", ".pdf", ".svg"))
     if atlas:
-        return _atlas(task, signal, noise, alpha, (fit, use), csv, plot, output)
+        return _atlas(task, signal, noise, alpha, (fit, use), output)
     with progress() as report:
         result = length_transfer(
             make_task(task, signal=signal, length=2, noise=noise),
@@ -88,7 +81,7 @@ def transfer(
             seed=seed,
             report=report,
         )
-    return show(result, output, csv, plot)
+    return output.table(result)
 
 
 def _atlas(
@@ -97,9 +90,7 @@ def _atlas(
     noise: float,
     alpha: float,
     lengths: tuple[list[int], list[int]],
-    csv: Path | None,
-    plot: Path | None,
-    output: Output,
+    output: TableOutput,
 ) -> bool:
     """Print the transfer of all activations from one length, a row for each."""
     from slrlab._result import plain
@@ -111,14 +102,14 @@ def _atlas(
         ("noise", noise, "0", noise == 0.0),
         ("alpha", alpha, "inf", math.isinf(alpha)),
         ("fit", ",".join(map(str, fit)), "one length", len(fit) == 1),
-        ("plot", plot, "left out", plot is None),
+        ("plot", output.plot, "left out", output.plot is None),
     ):
         if not fine:
             raise ValueError(f"{name} must be {accepted} with --atlas, got {given}")
     with progress("transfer of the atlas") as report:
         frame = atlas_transfer(signal=signal, fit=fit[0], use=use, report=report)
-    if csv is not None:
-        frame.to_csv(csv, index=False)
+    if output.csv is not None:
+        frame.to_csv(output.csv, index=False)
     if output.as_json:
         print_json({"rows": plain(frame.to_dict("records"))})
     else:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 from slrlab.cli.app import command
-from slrlab.cli.compare import check_target, show
-from slrlab.cli.console import Output, print_lines, progress
+from slrlab.cli.console import progress
 from slrlab.cli.options import (
     ALPHA,
-    CSV,
-    PLOT,
     RIDGE_K,
     RIDGE_V,
     RISK_ERROR,
@@ -22,6 +18,7 @@ from slrlab.cli.options import (
     option,
     whole,
 )
+from slrlab.cli.table_output import TableOutput
 from slrlab.experiments.universality import DIMS, LAWS
 from slrlab.experiments.universality import universality as compare_laws
 from slrlab.model.activations import Activation
@@ -44,9 +41,7 @@ def universality(
     seed: Annotated[int, SEED],
     test_samples: Annotated[int, TEST_SAMPLES],
     tolerance: Annotated[float, RISK_ERROR],
-    csv: Annotated[Path | None, CSV] = None,
-    plot: Annotated[Path | None, PLOT] = None,
-    output: Output,
+    output: TableOutput,
 ) -> bool:
     """Attention trained on tokens of several laws, beside the theory of Gaussian tokens.
 
@@ -57,8 +52,6 @@ def universality(
 
     Example: slrlab universality --alpha 4 --ridge-k 0.5 --ridge-v 0.8 --dims 300,600,1200
     """
-    check_target(csv, "csv", (".csv",))
-    check_target(plot, "plot", (".png", ".pdf", ".svg"))
     with progress("training and theory") as report:
         result = compare_laws(
             task,
@@ -74,13 +67,9 @@ def universality(
             tolerance=tolerance,
             report=report,
         )
-    usable = show(result, output, csv, plot)
-    if not output.as_json:
-        print_lines(
-            [
-                "gap: simulation minus theory as D → ∞, with half its 95 % interval; drift b: of a "
-                "fit a + b/D",
-                "p: of all quantities together (Bonferroni); a theory holds if it is 0.01 or more",
-            ]
-        )
-    return usable
+    return output.table(
+        result,
+        "gap: simulation minus theory as D → ∞, with half its 95 % interval; drift b: of a fit "
+        "a + b/D",
+        "p: of all quantities together (Bonferroni); a theory holds if it is 0.01 or more",
+    )

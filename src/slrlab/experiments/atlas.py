@@ -67,10 +67,8 @@ def atlas(
         Names, expressions or activations; None for all that are registered.
     panel
         Tasks with their settings.
-    workers
-        Processes; None for as many as there are cores.
-    report
-        Called as ``report(done, total, label)`` while it runs.
+    workers, report
+        As for `slrlab.compare`.
 
     Raises
     ------

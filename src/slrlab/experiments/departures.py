@@ -72,12 +72,12 @@ def best_activation(
     kinds = [make_activation(kind) for kind in (ACTIVATIONS if given is None else given)]
     if not kinds:
         _checks.fail("activations", "names or activations", "an empty list")
-    found = []
+    minima = []
     for done, kind in enumerate(kinds):
         if report is not None:
             report(done, len(kinds), "activations")
-        found.append(minimal_risk(task, kind))
-    usable = [result for result in found if result.status.usable] or found
+        minima.append(minimal_risk(task, kind))
+    usable = [result for result in minima if result.status.usable] or minima
     return min(usable, key=lambda result: result.risk)
 
 
@@ -204,10 +204,8 @@ def departure(
         The rest of the task.
     activations
         Among which the best is taken; None for all that are registered. Softmax is always there.
-    workers
-        Processes; None for as many as there are cores.
-    report
-        Called as ``report(done, total, label)`` while it runs.
+    workers, report
+        As for `slrlab.compare`.
 
     Raises
     ------
@@ -217,8 +215,8 @@ def departure(
     Examples
     --------
     >>> from slrlab import departure
-    >>> found = departure("needles", [1, 2], activations=["softmax", "sigmoid"])
-    >>> [(point.best, round(point.softmax_excess, 3)) for point in found.points]
+    >>> result = departure("needles", [1, 2], activations=["softmax", "sigmoid"])
+    >>> [(point.best, round(point.softmax_excess, 3)) for point in result.points]
     [('softmax', 0.0), ('sigmoid', 0.148)]
     """
     from slrlab.experiments.atlas import atlas  # loads pandas
@@ -233,13 +231,13 @@ def departure(
     kinds = kinds if "softmax" in kinds else ["softmax", *kinds]
     frame = atlas(kinds, panel=panel, workers=workers, report=report)
     rows, statuses = frame.to_dict("records"), []
-    found = []
+    results = []
     for index, (value, task) in enumerate(zip(points, panel, strict=True)):
         own = rows[index * len(kinds) : (index + 1) * len(kinds)]
         least, best = bayes_risk(task), min(own, key=lambda row: row["risk"])
         softmax = next(row for row in own if row["activation"] == "softmax")
         statuses += [least.status, *(Status(row["status"]) for row in (softmax, best))]
-        found.append(
+        results.append(
             DeparturePoint(
                 value=float(value),
                 bayes_risk=least.risk,
@@ -256,6 +254,6 @@ def departure(
     return Departure(
         status=Status.worst(statuses),
         direction=direction,
-        points=tuple(found),
+        points=tuple(results),
         activations=frame,
     )

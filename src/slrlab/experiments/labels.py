@@ -201,10 +201,8 @@ def labels_worth(
         Standard error of the test risk of the theory.
     curve
         The theory of training from ``y`` alone, from an earlier result: it is not solved again.
-    workers
-        Processes; None for as many as there are cores.
-    report
-        Called as ``report(done, total, label)`` while it runs.
+    workers, report
+        As for `slrlab.compare`.
 
     Raises
     ------
@@ -228,10 +226,10 @@ def labels_worth(
     by_alpha: dict[float, list[Any]] = {value: [] for value in alphas}
     for point, rows in zip(points, done, strict=True):
         by_alpha[point.alpha].append(rows)
-    found = tuple(_summary(value, by_alpha[value], curve) for value in alphas)
+    summaries = tuple(_summary(value, by_alpha[value], curve) for value in alphas)
     return LabelsWorth(
-        status=Status.worst(Status(one.status) for one in found),
-        points=found,
+        status=Status.worst(Status(one.status) for one in summaries),
+        points=summaries,
         curve=curve,
         task=task,
         loss=loss,

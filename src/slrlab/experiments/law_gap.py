@@ -67,18 +67,18 @@ def law_gap(
     law = TokenLaw.of(token_law)
     ridges: dict[str, Any] = {"alpha": alpha, "ridge_k": ridge_k, "ridge_v": ridge_v}
     sizes: dict[str, Any] = {"dim": dim, "seeds": seeds, "seed": seed}
-    found = simulate_erm(
+    training = simulate_erm(
         task, activation, **ridges, **sizes, test_samples=test_samples, token_law=law
     )
     theory = erm_theory(task, activation, **ridges, tolerance=tolerance)
     return LawGap(
-        status=Status.worst((found.status, theory.status)),
-        gap=found.test_risk - theory.test_risk,
-        gap_error=math.hypot(found.test_risk_error, theory.test_risk_error),
-        test_risk=found.test_risk,
+        status=Status.worst((training.status, theory.status)),
+        gap=training.test_risk - theory.test_risk,
+        gap_error=math.hypot(training.test_risk_error, theory.test_risk_error),
+        test_risk=training.test_risk,
         theory_risk=theory.test_risk,
         token_law=str(law),
-        dim=found.dim,
-        seeds=found.seeds,
-        setting=found.setting,
+        dim=training.dim,
+        seeds=training.seeds,
+        setting=training.setting,
     )

@@ -156,10 +156,10 @@ class Specialisation(Result):
         shown: dict[str, Any] = {"status": self.status, "reproduced": self.reproduced}
         shown |= {"seeds": [run.seed for run in self.runs]}
         for name, side in (("descent", "stages"), ("flow", "predicted")):
-            found = [getattr(run, side) for run in self.runs]
+            seen = [getattr(run, side) for run in self.runs]
             shown[f"risk_{name}"] = [float(getattr(run, name).risk[-1]) for run in self.runs]
-            shown[f"common_{name}"] = [stages.common for stages in found]
-            shown[f"learned_{name}"] = [[tuple(s) for s in stages.learned] for stages in found]
+            shown[f"common_{name}"] = [stages.common for stages in seen]
+            shown[f"learned_{name}"] = [[tuple(s) for s in stages.learned] for stages in seen]
         shown |= {"gap": [run.gap for run in self.runs], "heads": self.heads, "dim": self.dim}
         shown |= {"rate": self.rate, "activation": self.activation}
         return {name: plain(value) for name, value in shown.items()} | self.task.to_dict()

@@ -191,10 +191,8 @@ def universality(
         Fresh sequences that measure the risk of each training.
     tolerance
         Standard error of the test risk of the theory.
-    workers
-        Processes; None for as many as there are cores.
-    report
-        Called as ``report(done, total, label)`` while it runs.
+    workers, report
+        As for `slrlab.compare`.
 
     Raises
     ------
@@ -204,9 +202,9 @@ def universality(
     Examples
     --------
     >>> from slrlab import SpikedSLR, universality
-    >>> found = universality(SpikedSLR(2.0, 2), "linear", alpha=4.0, ridge_k=1.0, ridge_v=1.0,
+    >>> result = universality(SpikedSLR(2.0, 2), "linear", alpha=4.0, ridge_k=1.0, ridge_v=1.0,
     ...     laws=["rademacher"], dims=(50, 100), seeds=8)
-    >>> found.verdicts[0].holds
+    >>> result.verdicts[0].holds
     True
     """
     import pandas as pd
@@ -267,7 +265,7 @@ def _theories(
 
 def _simulated(point: _Point) -> dict[str, Any]:
     """Return the mean of each quantity over seeds with its error, and the status."""
-    found = simulate_erm(
+    training = simulate_erm(
         **point.setting.arguments,
         dim=point.dim,
         seeds=point.seeds,
@@ -275,9 +273,9 @@ def _simulated(point: _Point) -> dict[str, Any]:
         test_samples=point.test_samples,
         token_law=point.law,
     )
-    numbers = {name: found.estimate(name) for name in QUANTITIES}
+    numbers = {name: training.estimate(name) for name in QUANTITIES}
     return {name: (one.value, one.error) for name, one in numbers.items()} | {
-        "status": str(found.status),
+        "status": str(training.status),
         "freedom": point.seeds - 1.0,
     }
 

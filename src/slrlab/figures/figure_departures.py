@@ -81,7 +81,7 @@ def compute(profile: str = "quick", report: Report | None = None) -> pd.DataFram
     """Return risks along each direction, and against the signal with two relevant tokens."""
     parts = []
     for name, values in VALUES[profile].items():
-        found = departure(
+        result = departure(
             name,
             [int(value) for value in values] if name == "needles" else values,
             signal=SIGNAL,
@@ -90,10 +90,10 @@ def compute(profile: str = "quick", report: Report | None = None) -> pd.DataFram
             workers=None,
             report=report,
         )
-        every = found.activations[["activation", "risk", "error", "m_k", "status", name]]
-        rest = found.to_frame().drop(columns=["softmax_excess"])
+        every = result.activations[["activation", "risk", "error", "m_k", "status", name]]
+        rest = result.to_frame().drop(columns=["softmax_excess"])
         best = rest.rename(columns={"best_risk": "risk", "best_error": "error"})
-        best = best.assign(activation=BEST, status=str(found.status))[
+        best = best.assign(activation=BEST, status=str(result.status))[
             ["activation", "risk", "error", "status", "best", name]
         ]
         least = rest[[name, "bayes_risk", "bayes_error", "hit_rate"]]

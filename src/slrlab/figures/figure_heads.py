@@ -74,11 +74,11 @@ def _row(point: Point) -> Row:
         attention = make_activation("softmax-1", bias="optimal")
     task = MultiHeadSLR(signal, LENGTH, directions=directions)
     aligned = heads - (name == _UNIFORM)
-    found = heads_risk(task, attention, heads=aligned, uniform=name == _UNIFORM)
+    result = heads_risk(task, attention, heads=aligned, uniform=name == _UNIFORM)
     row: Row = {"panel": panel, "attention": name, "signal": signal, "directions": directions}
-    row |= {"heads": heads, "risk": found.risk, "bayes_risk": found.bayes_risk}
-    first = found.heads[0]
-    return row | {"m_k": first.m_k, "bias": first.bias, "status": str(found.status)}
+    row |= {"heads": heads, "risk": result.risk, "bayes_risk": result.bayes_risk}
+    first = result.heads[0]
+    return row | {"m_k": first.m_k, "bias": first.bias, "status": str(result.status)}
 
 
 @style.house_style()

@@ -52,7 +52,7 @@ def compute(profile: str = "quick", report: Report | None = None) -> pd.DataFram
     for task in TASKS[:1] if profile == "toy" else TASKS:
         curve = None
         for loss in LOSSES:
-            found = labels_worth(
+            result = labels_worth(
                 task,
                 alpha=ALPHAS[profile],
                 dim=DIM[profile],
@@ -64,10 +64,10 @@ def compute(profile: str = "quick", report: Report | None = None) -> pd.DataFram
                 workers=None,
                 report=report,
             )
-            curve = found.curve
-            parts.append(found.to_frame().assign(kind=loss, task=task.name))
-        parts.append(found.curve.assign(kind="y alone", task=task.name))
-        points = [(task, alpha) for alpha in found.curve["alpha"].tolist()]
+            curve = result.curve
+            parts.append(result.to_frame().assign(kind=loss, task=task.name))
+        parts.append(result.curve.assign(kind="y alone", task=task.name))
+        points = [(task, alpha) for alpha in result.curve["alpha"].tolist()]
         rows = parallel_map(_bayes, points, label="labels: Bayes", report=report)
         parts.append(pd.DataFrame(rows).assign(kind="Bayes", task=task.name))
     return pd.concat(parts, ignore_index=True)

@@ -66,14 +66,14 @@ def _rows(point: tuple[Setting, float]) -> list[Row]:
     rows = []
     for name in ACTIVATIONS:
         result = minimal_risk(task, name)
-        found = {"risk": result.risk / std**2, "m_k": result.m_k, "status": str(result.status)}
-        rows.append(shared | {"predictor": name} | found)
+        own = {"risk": result.risk / std**2, "m_k": result.m_k, "status": str(result.status)}
+        rows.append(shared | {"predictor": name} | own)
     seen: list[tuple[str, int | None]] = [(knows, None) for knows in _SEEN]
     for knows, dim in (*seen, *(("tokens", dim) for dim in DIMS)):
         least = bayes_risk(task, knows=knows, dim=dim)
         name = knows if dim is None else f"{knows} {dim}"
-        found = {"risk": least.risk / std**2, "status": str(least.status)}
-        rows.append(shared | {"predictor": name} | found)
+        own = {"risk": least.risk / std**2, "status": str(least.status)}
+        rows.append(shared | {"predictor": name} | own)
     return rows
 
 

@@ -53,7 +53,7 @@ def compute(profile: str = "quick", report: Report | None = None) -> pd.DataFram
     """Return a row for each task, law, theory, quantity and dimension; inf is the fit."""
     parts = []
     for number, setting in enumerate(SETTINGS):
-        found = universality(
+        result = universality(
             **setting.arguments,
             laws=TESTED[profile],
             dims=DIMS[profile],
@@ -64,7 +64,7 @@ def compute(profile: str = "quick", report: Report | None = None) -> pd.DataFram
             workers=None,
             report=report,
         )
-        parts.append(found.to_frame().assign(task=setting.task.name))
+        parts.append(result.to_frame().assign(task=setting.task.name))
     return pd.concat(parts, ignore_index=True)
 
 

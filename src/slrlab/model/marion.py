@@ -14,20 +14,19 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 from scipy import special
 
 from slrlab import _checks
 from slrlab._types import FloatArray
 from slrlab.model.lengths import LengthLike
-from slrlab.model.tasks import Task, register_task
+from slrlab.model.tasks import IndependentTask, Task, register_task
 
 _LEAST, _MOST = 0.01, 100.0  # of γ: quadratures place nodes for both laws
 
 
 @register_task
 @dataclass(frozen=True, init=False)
-class MarionSLR(Task):
+class MarionSLR(IndependentTask):
     """Spiked-SLR whose relevant token has standard deviation ``γ`` in every direction.
 
     Parameters
@@ -83,18 +82,11 @@ class MarionSLR(Task):
     def log_posterior(self, scores: FloatArray) -> FloatArray:
         return self.log_ratio(scores)
 
-    def sample_scores(
-        self, rng: np.random.Generator, size: int, length: int
-    ) -> tuple[FloatArray, npt.NDArray[np.int64]]:
-        scores = rng.standard_normal((size, length))
-        location, rows = rng.integers(length, size=size), np.arange(size)
-        scores[rows, location] = self.shift + self.relevant_std * scores[rows, location]
-        return scores, location
+    def sample_relevant(self, rng: np.random.Generator, size: int) -> FloatArray:
+        return self.shift + self.relevant_std * rng.standard_normal(size)
 
-    def scores_from_uniforms(self, uniforms: FloatArray) -> FloatArray:
-        scores = np.asarray(special.ndtri(uniforms[:, :-1]))
-        scores[:, 0] = self.shift + self.relevant_std * scores[:, 0]
-        return scores
+    def relevant_scores(self, uniforms: FloatArray) -> FloatArray:
+        return np.asarray(self.shift + self.relevant_std * special.ndtri(uniforms))
 
 
 def best_weights(task: Task, scores: FloatArray) -> FloatArray:

@@ -130,7 +130,33 @@ class Task(ABC):
 
 
 @dataclass(frozen=True, init=False)
-class TiltedTask(Task):
+class IndependentTask(Task):
+    """Independent tokens; all key scores but the relevant one are ``N(0, 1)``."""
+
+    @abstractmethod
+    def sample_relevant(self, rng: np.random.Generator, size: int) -> FloatArray:
+        """Draw the key score of relevant tokens."""
+
+    @abstractmethod
+    def relevant_scores(self, uniforms: FloatArray) -> FloatArray:
+        """Turn uniforms into key scores of relevant tokens: the inverse of their law."""
+
+    def sample_scores(
+        self, rng: np.random.Generator, size: int, length: int
+    ) -> tuple[FloatArray, npt.NDArray[np.int64]]:
+        scores = rng.standard_normal((size, length))
+        location = rng.integers(length, size=size)
+        scores[np.arange(size), location] = self.sample_relevant(rng, size)
+        return scores, location
+
+    def scores_from_uniforms(self, uniforms: FloatArray) -> FloatArray:
+        scores = np.asarray(special.ndtri(uniforms[:, :-1]))
+        scores[:, 0] = self.relevant_scores(uniforms[:, 0])
+        return scores
+
+
+@dataclass(frozen=True, init=False)
+class TiltedTask(IndependentTask):
     """Independent tokens; the relevant one carries a density ratio ``r`` to ``N(0, 1)``.
 
     A task that sets ``allows_infinite_signal`` promises that the relevant score is then ``+∞``.
@@ -144,10 +170,6 @@ class TiltedTask(Task):
     @abstractmethod
     def relevant_interval(self) -> tuple[float, float]:
         """Interval outside which the relevant token has mass below 1e-18."""
-
-    @abstractmethod
-    def sample_relevant(self, rng: np.random.Generator, size: int) -> FloatArray:
-        """Draw the key score of relevant tokens."""
 
     def relevant_moments(self) -> tuple[float, float]:
         """Return mean and mean square of the relevant score, by the trapezoid rule."""
@@ -173,21 +195,7 @@ class TiltedTask(Task):
     def log_posterior(self, scores: FloatArray) -> FloatArray:
         return self.log_ratio(scores)
 
-    def sample_scores(
-        self, rng: np.random.Generator, size: int, length: int
-    ) -> tuple[FloatArray, npt.NDArray[np.int64]]:
-        scores = rng.standard_normal((size, length))
-        location = rng.integers(length, size=size)
-        scores[np.arange(size), location] = self.sample_relevant(rng, size)
-        return scores, location
-
-    def scores_from_uniforms(self, uniforms: FloatArray) -> FloatArray:
-        scores = np.asarray(special.ndtri(uniforms[:, :-1]))
-        scores[:, 0] = self.relevant_scores(uniforms[:, 0])
-        return scores
-
     def relevant_scores(self, uniforms: FloatArray) -> FloatArray:
-        """Turn uniforms into key scores of relevant tokens: the inverse of their law."""
         x = np.linspace(*self.relevant_interval, 20001)
         density = np.exp(self.log_ratio(x) - x**2 / 2.0)
         mass = np.concatenate([[0.0], np.cumsum(density[1:] + density[:-1])])

@@ -63,7 +63,7 @@ def degree(activation: Activation) -> float | None:
     """
     bias = 0.5 if activation.bias is None else activation.bias
     moving = bias if activation.bias is None else 0.0
-    found: set[float] = set()
+    degrees: set[float] = set()
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         for length in (2, _LENGTH):
             scores = np.random.default_rng(length).standard_normal((_SEQUENCES, length))
@@ -77,8 +77,8 @@ def degree(activation: Activation) -> float | None:
                     return None
                 if not np.allclose(weights, ratio * plain, rtol=_DIGITS, atol=_DIGITS * ratio):
                     return None
-                found.add(round(math.log(ratio) / math.log(factor), 9))
-    return found.pop() + 0.0 if len(found) == 1 else None
+                degrees.add(round(math.log(ratio) / math.log(factor), 9))
+    return degrees.pop() + 0.0 if len(degrees) == 1 else None
 
 
 def _close(left: FloatArray, right: FloatArray | float) -> bool:

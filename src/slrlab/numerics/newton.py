@@ -101,10 +101,10 @@ def newton(
             break
         longest = longest_step + step_size(x)
         step = step * min(1.0, longest / size) if size > 0.0 else step
-        found = _search(function, x, value, step, float(gradient @ step))
-        if found is None:
+        better = _search(function, x, value, step, float(gradient @ step))
+        if better is None:
             break
-        x, value = found
+        x, value = better
         values.append(value)
     at_infinity = flat == _FLAT and not converged
     ends = {"converged": converged, "at_infinity": at_infinity, "stopped": stopped}

@@ -19,15 +19,21 @@ know about tasks, teachers or the factor ``1/√D``, which is part of the vector
 # notation: docs/notation.md, "Trained attention"
 from __future__ import annotations
 
-import numpy as np
-from numba import njit, prange
+from typing import Any, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from slrlab._types import FloatArray
 from slrlab.model.weights_kernel import residual
 from slrlab.model.weights_rows import ALL_ROWS, FORCE, SAFE_MATH, SIGMA, TRIAL, VALUE
+from slrlab.numerics.threads import run_blocks, run_ranges
 
+Tokens: TypeAlias = npt.NDArray[Any]
+"""Numbers of single or double precision."""
 _FLUSH = 64
 _compiled = njit(cache=True, nogil=True, error_model="numpy", fastmath=SAFE_MATH)
-_parallel = njit(cache=True, parallel=True, error_model="numpy", fastmath=SAFE_MATH)
 
 
 @_compiled
@@ -144,130 +150,101 @@ def _coefficients(work, bias, label, weight, a, b, activation, table, scales):
 
 
 @_compiled
-def _chunk(tokens, offsets, labels, weights, low, high, k, v, bias, activation, table, scales, out):
-    """Add the gradient of sequences low to high to ``out``; return loss, ``Σ a`` and ``Σwρ``."""
+def gradient_chunks(
+    tokens, offsets, labels, weights, k, v, bias, activation, table, scales, chunks, parts, sums
+):
+    """Fill ``parts`` with the gradients of the chunks, ``sums`` with loss, ``Σ a`` and ``Σwρ``.
+
+    ``chunks`` are the first of them and the one after the last.
+    """
     longest = 1
-    for i in range(low, high):
+    for i in range(labels.size):
         longest = max(longest, offsets[i + 1] - offsets[i])
     work = np.empty((ALL_ROWS, longest))
     a, b = np.empty(longest, tokens.dtype), np.empty(longest, tokens.dtype)
     grad_k, grad_v = np.zeros(k.size, tokens.dtype), np.zeros(k.size, tokens.dtype)
-    loss, total, residual_sum = 0.0, 0.0, 0.0
-    for i in range(low, high):
-        weight = weights[i] if weights.size else 1.0
-        first, last = offsets[i], offsets[i + 1]
-        _scores(tokens, first, last, k, v, work, VALUE, 0)
-        used = work[:, : last - first]
-        rho, grad_bias = _coefficients(
-            used, bias, labels[i], weight, a, b, activation, table, scales
-        )
-        loss += 0.5 * weight * rho * rho
-        total += grad_bias
-        residual_sum += weight * rho
-        _add_rows(tokens, first, last, a, b, grad_k, grad_v)
-        if (i - low) % _FLUSH == _FLUSH - 1 or i == high - 1:
-            for d in range(k.size):
-                out[0, d] += grad_k[d]
-                out[1, d] += grad_v[d]
-            grad_k[:] = 0.0
-            grad_v[:] = 0.0
-    return loss, total, residual_sum
+    for c in range(chunks[0], chunks[1]):
+        low, high = c * labels.size // len(parts), (c + 1) * labels.size // len(parts)
+        for i in range(low, high):
+            weight = weights[i] if weights.size else 1.0
+            first, last = offsets[i], offsets[i + 1]
+            _scores(tokens, first, last, k, v, work, VALUE, 0)
+            used = work[:, : last - first]
+            rho, grad_bias = _coefficients(
+                used, bias, labels[i], weight, a, b, activation, table, scales
+            )
+            sums[c, 0] += 0.5 * weight * rho * rho
+            sums[c, 1] += grad_bias
+            sums[c, 2] += weight * rho
+            _add_rows(tokens, first, last, a, b, grad_k, grad_v)
+            if (i - low) % _FLUSH == _FLUSH - 1 or i == high - 1:
+                for d in range(k.size):
+                    parts[c, 0, d] += grad_k[d]
+                    parts[c, 1, d] += grad_v[d]
+                grad_k[:] = 0.0
+                grad_v[:] = 0.0
 
 
-@_parallel
-def _all_chunks(
-    tokens, offsets, labels, weights, k, v, bias, activation, table, scales, parts, sums
-):
-    count, chunks = labels.size, parts.shape[0]
-    for c in prange(chunks):
-        low, high = c * count // chunks, (c + 1) * count // chunks
-        sums[c, 0], sums[c, 1], sums[c, 2] = _chunk(
-            *(tokens, offsets, labels, weights, low, high, k, v),
-            *(bias, activation, table, scales, parts[c]),
-        )
-
-
-@_compiled
 def loss_and_gradient(
-    tokens, offsets, labels, weights, k, v, bias, activation, table, scales, chunks
-):
+    tokens: Tokens,
+    offsets: npt.NDArray[np.int64],
+    labels: FloatArray,
+    weights: FloatArray,
+    k: Tokens,
+    v: Tokens,
+    bias: float,
+    activation: tuple[float, ...],
+    table: FloatArray,
+    scales: FloatArray,
+    chunks: int,
+) -> tuple[float, FloatArray, float, float]:
     """Return ``½Σwρ²``, its gradient in ``(k, v)`` and in the bias, and ``Σwρ``.
 
     ``weights`` holds one number for each sequence, or is empty for weights of 1. An intercept that
     is subtracted from the labels has the gradient ``−Σwρ``.
-
-    This function is not parallel: starting threads for a small batch, or for the sums at the end,
-    costs more than the work, and far more if other programs use the cores.
     """
     parts, sums = np.zeros((chunks, 2, k.size)), np.zeros((chunks, 3))
-    given = (tokens, offsets, labels, weights)
-    if chunks == 1:
-        sums[0, 0], sums[0, 1], sums[0, 2] = _chunk(
-            *given, 0, labels.size, k, v, bias, activation, table, scales, parts[0]
-        )
-    else:
-        _all_chunks(*given, k, v, bias, activation, table, scales, parts, sums)
-    gradient, loss, grad_bias, residual_sum = np.zeros((2, k.size)), 0.0, 0.0, 0.0
-    for c in range(chunks):
-        gradient += parts[c]
-        loss += sums[c, 0]
-        grad_bias += sums[c, 1]
-        residual_sum += sums[c, 2]
-    return loss, gradient, grad_bias, residual_sum
+    given = (tokens, offsets, labels, weights, k, v, bias, activation, table, scales)
+    run_ranges(lambda part: gradient_chunks(*given, part, parts, sums), chunks)
+    loss, grad_bias, residuals = sums.sum(axis=0).tolist()
+    return loss, np.asarray(parts.sum(axis=0)), grad_bias, residuals
 
 
-@_parallel
-def _project_all(tokens, k, v, chunks, out):
+def project(tokens: Tokens, k: Tokens, v: Tokens, chunks: int) -> FloatArray:
+    """Return the scores ``(Xk, Xv)`` as rows in float64."""
     count = tokens.shape[0]
-    for c in prange(chunks):
+    out = np.empty((2, count))
+
+    def work(c: int) -> None:
         low, high = c * count // chunks, (c + 1) * count // chunks
         _scores(tokens, low, high, k, v, out, 1, low)
 
-
-@_compiled
-def project(tokens, k, v, chunks):
-    """Return the scores ``(Xk, Xv)`` as rows in float64."""
-    out = np.empty((2, tokens.shape[0]))
-    if chunks == 1:
-        _scores(tokens, 0, tokens.shape[0], k, v, out, 1, 0)
-    else:
-        _project_all(tokens, k, v, chunks, out)
+    run_blocks(work, chunks)
     return out
 
 
 @_compiled
-def _combine_chunk(tokens, low, high, a, b, out):
-    dim = tokens.shape[1]
+def combine_chunks(tokens, a, b, chunks, parts):
+    """Fill ``parts`` with the sums of the chunks."""
+    count, dim = tokens.shape
     sums_a, sums_b = np.zeros(dim, tokens.dtype), np.zeros(dim, tokens.dtype)
-    for start in range(low, high, 3 * _FLUSH):
-        stop = min(high, start + 3 * _FLUSH)
-        _add_rows(tokens, start, stop, a[start:stop], b[start:stop], sums_a, sums_b)
-        for d in range(dim):
-            out[0, d] += sums_a[d]
-            out[1, d] += sums_b[d]
-        sums_a[:] = 0.0
-        sums_b[:] = 0.0
+    for c in range(chunks[0], chunks[1]):
+        low, high = c * count // len(parts), (c + 1) * count // len(parts)
+        for start in range(low, high, 3 * _FLUSH):
+            stop = min(high, start + 3 * _FLUSH)
+            _add_rows(tokens, start, stop, a[start:stop], b[start:stop], sums_a, sums_b)
+            for d in range(dim):
+                parts[c, 0, d] += sums_a[d]
+                parts[c, 1, d] += sums_b[d]
+            sums_a[:] = 0.0
+            sums_b[:] = 0.0
 
 
-@_parallel
-def _combine_all(tokens, a, b, chunks, parts):
-    count = tokens.shape[0]
-    for c in prange(chunks):
-        _combine_chunk(tokens, c * count // chunks, (c + 1) * count // chunks, a, b, parts[c])
-
-
-@_compiled
-def combine(tokens, a, b, chunks):
+def combine(tokens: Tokens, a: Tokens, b: Tokens, chunks: int) -> FloatArray:
     """Return ``(Xᵀa, Xᵀb)`` as rows in float64; ``a, b`` have the type of the tokens."""
     parts = np.zeros((chunks, 2, tokens.shape[1]))
-    if chunks == 1:
-        _combine_chunk(tokens, 0, tokens.shape[0], a, b, parts[0])
-    else:
-        _combine_all(tokens, a, b, chunks, parts)
-    total = np.zeros((2, tokens.shape[1]))
-    for c in range(chunks):
-        total += parts[c]
-    return total
+    run_ranges(lambda part: combine_chunks(tokens, a, b, part, parts), chunks)
+    return np.asarray(parts.sum(axis=0))
 
 
 @_compiled

@@ -130,8 +130,8 @@ def simulate_labels(
     Examples
     --------
     >>> from slrlab import SpikedSLR, simulate_labels
-    >>> found = simulate_labels(SpikedSLR(2.0, 3), alpha=4.0, dim=100, ridge_k=10.0, ridge_v=1.0)
-    >>> print(f"{found.key_overlap:.1f} {found.status}")
+    >>> result = simulate_labels(SpikedSLR(2.0, 3), alpha=4.0, dim=100, ridge_k=10.0, ridge_v=1.0)
+    >>> print(f"{result.key_overlap:.1f} {result.status}")
     0.8 sampled
     """
     _checks.choice(loss, "loss", LOSSES)

@@ -190,8 +190,8 @@ def correlated_theory(
     >>> from slrlab import SpikedSLR, TokenLaw, correlated_theory
     >>> ridges = {"alpha": 4.0, "ridge_k": 0.5, "ridge_v": 0.8, "tolerance": 5e-3}
     >>> law = TokenLaw.of("gaussian+ar1(0.5)")
-    >>> found = correlated_theory(SpikedSLR(2.0, 3), "softmax", spectrum=law.spectrum(), **ridges)
-    >>> print(f"signal times {found.signal_factor:.3f}, test risk {found.test_risk:.2f}")
+    >>> theory = correlated_theory(SpikedSLR(2.0, 3), "softmax", spectrum=law.spectrum(), **ridges)
+    >>> print(f"signal times {theory.signal_factor:.3f}, test risk {theory.test_risk:.2f}")
     signal times 1.667, test risk 0.50
     """
     if not isinstance(task, SpikedSLR | SelectionTask):
@@ -203,11 +203,11 @@ def correlated_theory(
     ridges = (_checks.non_negative(ridge_k, "ridge_k"), _checks.non_negative(ridge_v, "ridge_v"))
     problem = _CorrelatedProblem(white, chosen, float(alpha), *ridges, spectrum=law)
     solver = Solver(white, chosen, seed, report)
-    found = solver.best(problem, tolerance, solver.starts(), allowance=3.0)
-    if not found.status.usable:
+    theory = solver.best(problem, tolerance, solver.starts(), allowance=3.0)
+    if not theory.status.usable:
         unknown = dict.fromkeys(("m_k", "m_v", "q_k", "q_v"), math.nan)
-        return _result(found, law, unknown, math.nan)
-    order = {kind: [getattr(found, f"{name}_{kind}") for name in "mqV"] for kind in "kv"}
+        return _result(theory, law, unknown, math.nan)
+    order = {kind: [getattr(theory, f"{name}_{kind}") for name in "mqV"] for kind in "kv"}
     vectors: dict[str, float] = {}
     growth = 1.0  # of the stability map, whose V² is the mean square of the gains
     for kind, ridge in zip("kv", ridges, strict=True):
@@ -215,27 +215,27 @@ def correlated_theory(
         gains = law.gains(ridge, law.conjugates(kind, ridge, *order[kind])[2])
         growth = max(growth, float((gains**2).mean() / gains.mean() ** 2))
         vectors |= {f"m_{kind}": float(along), f"q_{kind}": float(norm)}
-    return _result(found, law, vectors, growth * found.replicon)
+    return _result(theory, law, vectors, growth * theory.replicon)
 
 
 def _result(
-    found: ErmTheory, law: _Spectrum, vectors: dict[str, float], replicon: float
+    theory: ErmTheory, law: _Spectrum, vectors: dict[str, float], replicon: float
 ) -> CorrelatedTheory:
     return CorrelatedTheory(
-        status=found.status,
-        test_risk=found.test_risk,
-        test_risk_error=found.test_risk_error,
-        train_mse=found.train_mse,
+        status=theory.status,
+        test_risk=theory.test_risk,
+        test_risk_error=theory.test_risk_error,
+        train_mse=theory.train_mse,
         # the errors of the vectors are as large as in the uncorrelated coordinates, relatively
         errors={
-            name: error * abs(vectors.get(name, 1.0) / (getattr(found, name) or 1.0))
+            name: error * abs(vectors.get(name, 1.0) / (getattr(theory, name) or 1.0))
             if name in vectors
             else error
-            for name, error in found.errors.items()
+            for name, error in theory.errors.items()
         },
         signal_factor=law.signal_factor,
         replicon=replicon,
-        uncorrelated=found,
+        uncorrelated=theory,
         **vectors,
     )
 

@@ -12,7 +12,6 @@ misses the jumps. Both forms are available. This module does not solve the equat
 from __future__ import annotations
 
 import math
-import threading
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, TypeAlias, get_args
@@ -37,7 +36,6 @@ _VALUES = (codes.G_V_FIELD, codes.G_V_TEACHER, codes.TRACE_V)
 _FEWEST_DIGITS = 1e-9  # of the residual R, relative to q: below, Stein's form is rounding
 _FEW_BISTABLE = 1e-4  # bistable fraction at which Stein's form has half its weight
 _NO_SCALE = 1e-50  # stands for a factor 0, by which nothing can be divided
-_ONE_AT_A_TIME = threading.Lock()  # the threads of a compiled loop may not be entered twice
 
 
 @dataclass(frozen=True)
@@ -213,7 +211,6 @@ class Channel:
             group = part.group
             arrays = (group.chi_base, group.n_k, group.n_z, group.n_y, part.order(order))
             activation = (part.numbers, self.code.table)
-            with _ONE_AT_A_TIME:
-                sums = channel_sums(*arrays, *activation, *part.memory, search, squares)
+            sums = channel_sums(*arrays, *activation, *part.memory, search, squares)
             rows += part.weight * part.scaled_back(sums)
         return ChannelMeans(rows)

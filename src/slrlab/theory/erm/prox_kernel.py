@@ -16,11 +16,14 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit, prange
+import numpy.typing as npt
+from numba import njit
 
+from slrlab._types import FloatArray
 from slrlab.model.activation_code import EXPONENTIAL, NORMALISED, PROJECTION
 from slrlab.model.weights_kernel import fill_weights
 from slrlab.model.weights_rows import PI, SAFE_MATH, SIGMA, TRIAL
+from slrlab.numerics.threads import run_blocks
 from slrlab.theory.erm import codes, prox_dense, prox_low_rank
 from slrlab.theory.erm.prox_low_rank import BEST, CHI, OM_K, OM_Z, SCRATCH_ROWS, STEP
 
@@ -283,8 +286,8 @@ def _one(sample, fields, constants, activation, table, memory, work, flags, sums
     sums[codes.UNSOLVED] += not (settled and positive)
 
 
-@_compiled
-def _block(fields, order, activation, table, memory, flags, sums):
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=SAFE_MATH)
+def channel_block(fields, order, activation, table, memory, flags, sums):
     """Fill ``sums`` with the means over one block of samples."""
     size, count = fields[1].shape
     constants = _constants(order, activation[0])
@@ -296,8 +299,19 @@ def _block(fields, order, activation, table, memory, flags, sums):
         sums[i] /= size
 
 
-@njit(cache=True, error_model="numpy", parallel=True)
-def channel_sums(chi_base, n_k, n_z, n_y, order, activation, table, several, chi, search, squares):
+def channel_sums(
+    chi_base: FloatArray,
+    n_k: FloatArray,
+    n_z: FloatArray,
+    n_y: FloatArray,
+    order: tuple[float, ...],
+    activation: tuple[float, ...],
+    table: FloatArray,
+    several: npt.NDArray[np.bool_],
+    chi: FloatArray,
+    search: int,
+    squares: bool,
+) -> FloatArray:
     """Return the means of the `SUMS` quantities for each block of samples.
 
     ``chi_base``, ``n_k``, ``n_z`` have shape ``(blocks, size, L)``, ``n_y`` ``(blocks, size)``;
@@ -305,12 +319,12 @@ def channel_sums(chi_base, n_k, n_z, n_y, order, activation, table, several, chi
     of each sample is written to ``chi``, and to ``several`` ``(blocks, size)`` whether it has
     others. If the search is `REMEMBERED`, both are read first, and ``several`` does not change.
     """
-    blocks = n_k.shape[0]
-    sums = np.zeros((blocks, codes.SUMS))
-    for block in prange(blocks):
-        # one view for each block: with one for each sample, threads contend for reference counts
+    sums = np.zeros((n_k.shape[0], codes.SUMS))
+
+    def work(block: int) -> None:
         fields = chi_base[block], n_k[block], n_z[block], n_y[block]
-        memory = several[block], chi[block]
-        flags = (search, squares)
-        _block(fields, order, activation, table, memory, flags, sums[block])
+        memory, flags = (several[block], chi[block]), (search, squares)
+        channel_block(fields, order, activation, table, memory, flags, sums[block])
+
+    run_blocks(work, n_k.shape[0])
     return sums

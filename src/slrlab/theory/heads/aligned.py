@@ -166,17 +166,17 @@ def heads_risk(
         result = _bayes_softmax(task, count, least.risk, least.error)
         return result.require() if strict else result
     mean = math.fsum(share / n for n, share in task.length.pairs()) if uniform else 0.0
-    found = {kind: _optimum(task, kind, chosen, tolerance, mean) for kind in _kinds(task)}
+    by_kind = {kind: _optimum(task, kind, chosen, tolerance, mean) for kind in _kinds(task)}
     pairs = zip(task.signals, task.probabilities, strict=True)
-    optima = [replace(found[pair][0], direction=index) for index, pair in enumerate(pairs)]
+    optima = [replace(by_kind[pair][0], direction=index) for index, pair in enumerate(pairs)]
     optima.sort(key=lambda one: -one.gain)
     result = HeadsRisk(
-        status=Status.worst([least.status, *(status for *_, status in found.values())]),
+        status=Status.worst([least.status, *(status for *_, status in by_kind.values())]),
         risk=task.trivial_risk
         - mean * math.fsum(share**2 for share in task.probabilities)
         - math.fsum(one.gain for one in optima[:count]),
         bayes_risk=least.risk,
-        error=math.fsum(error for _, error, _ in found.values()),
+        error=math.fsum(error for _, error, _ in by_kind.values()),
         heads=tuple(optima[:count]),
         activation=chosen.name,
         task=task,

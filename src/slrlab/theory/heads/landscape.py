@@ -20,6 +20,7 @@ from slrlab.model.activation_code import ActivationCode, activation_code
 from slrlab.model.activations import SOFTMAX, Activation
 from slrlab.model.heads import MultiHeadSLR
 from slrlab.numerics.qmc import normal_replicates
+from slrlab.theory.landscape.sampled import TokenGroup
 
 BLOCKS = 8
 _MOST_ENTRIES = 1 << 27  # numbers of a sample: one GiB
@@ -42,13 +43,6 @@ class HeadsSlope:
 
 
 @dataclass(frozen=True)
-class _Group:
-    weight: float
-    tokens: FloatArray
-    labels: FloatArray
-
-
-@dataclass(frozen=True)
 class HeadsLandscape:
     """The landscape of several heads on a sample of effective tokens.
 
@@ -60,7 +54,7 @@ class HeadsLandscape:
     heads: int
     activation: Activation | None
     code: ActivationCode
-    groups: tuple[_Group, ...]
+    groups: tuple[TokenGroup, ...]
 
     @classmethod
     def draw(
@@ -128,7 +122,7 @@ class HeadsLandscape:
         return HeadsSlope(float(risks.mean()), error, gradient, slopes, noise)
 
     def _rates(
-        self, group: _Group, vectors: FloatArray, biases: FloatArray
+        self, group: TokenGroup, vectors: FloatArray, biases: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         """Return ``∂f/∂χ`` and ``∂f/∂z`` of all heads and tokens, and the residuals."""
         from slrlab.theory.heads.sample_kernel import heads_rates
@@ -147,7 +141,7 @@ def _draw(
     log2_size: int,
     width: int,
     seed: tuple[int, int],
-) -> _Group:
+) -> TokenGroup:
     """Draw the sequences of one length; the first token is the relevant one."""
     K, size = task.directions, 1 << log2_size
     dimension = length * width + 2
@@ -164,4 +158,4 @@ def _draw(
         tokens[block] = own
         tokens[block, rows, 0, chosen] += np.sqrt(task.signals)[chosen]
         labels[block] = tokens[block, rows, 0, K + chosen] + task.noise * normals[:, 1]
-    return _Group(weight, tokens, labels)
+    return TokenGroup(weight, tokens, labels)

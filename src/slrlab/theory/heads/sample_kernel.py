@@ -11,20 +11,20 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from slrlab._types import FloatArray
 from slrlab.model.heads_kernel import answer_of
 from slrlab.model.weights_rows import ALL_ROWS, SAFE_MATH
 
-_compiled = njit(cache=True, error_model="numpy", fastmath=SAFE_MATH)
 
-
-@_compiled
+@njit(cache=True, error_model="numpy", fastmath=SAFE_MATH)
 def _block(fields, labels, biases, joint, activation, table, rates, rho):
     """Fill rates and residuals of a block."""
-    size, count, rows = fields.shape
-    heads = rows // 2
-    chi, z = np.empty((heads, count)), np.empty((heads, count))
-    force, sigma = np.empty((heads, count)), np.empty((heads, count))
-    work = np.empty((ALL_ROWS, count))
+    size, count, heads = fields.shape[0], fields.shape[1], fields.shape[2] // 2
+    # views, as in descent: what they go to is compiled once for both
+    rows = np.empty((4 * heads, count))
+    chi, z = rows[:heads, :count], rows[heads : 2 * heads, :count]
+    force, sigma = rows[2 * heads : 3 * heads, :count], rows[3 * heads :, :count]
+    work = np.empty((ALL_ROWS, count))[:, :count]
     for s in range(size):
         for i in range(count):
             for h in range(heads):
@@ -38,12 +38,17 @@ def _block(fields, labels, biases, joint, activation, table, rates, rho):
                 rates[s, i, heads + h] = sigma[h, i]
 
 
-@_compiled
-def heads_rates(fields, labels, biases, joint, activation, table):
+def heads_rates(
+    fields: FloatArray,
+    labels: FloatArray,
+    biases: FloatArray,
+    joint: bool,
+    activation: tuple[float, ...],
+    table: FloatArray,
+) -> tuple[FloatArray, FloatArray]:
     """Return the rates ``(blocks, size, L, 2H)`` and the residuals ``(blocks, size)``."""
     rates, rho = np.empty(fields.shape), np.empty(labels.shape)
+    code = (biases, joint, activation, table)
     for block in range(fields.shape[0]):
-        _block(
-            fields[block], labels[block], biases, joint, activation, table, rates[block], rho[block]
-        )
+        _block(fields[block], labels[block], *code, rates[block], rho[block])
     return rates, rho

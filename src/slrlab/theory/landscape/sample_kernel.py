@@ -11,10 +11,12 @@ the same in NumPy. This module must not know about tasks.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 
+from slrlab._types import FloatArray
 from slrlab.model.weights_kernel import residual
 from slrlab.model.weights_rows import ALL_ROWS, FORCE, SAFE_MATH, SIGMA, TRIAL, VALUE
+from slrlab.numerics.threads import run_blocks
 
 _SIZE = 4  # of a token
 _COLUMNS = 2 * _SIZE + 5
@@ -51,8 +53,8 @@ def _one(sample, tokens, labels, square, k, v, bias, activation, table, work, su
     sums[2 * _SIZE + 4] += 4.0 * loss * ss
 
 
-@_compiled
-def _block(tokens, labels, square, k, v, bias, activation, table, sums):
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=SAFE_MATH)
+def sample_block(tokens, labels, square, k, v, bias, activation, table, sums):
     """Fill ``sums`` with the means over one block of sequences."""
     size, count = tokens.shape[0], tokens.shape[1]
     work = np.empty((ALL_ROWS, count))
@@ -62,17 +64,28 @@ def _block(tokens, labels, square, k, v, bias, activation, table, sums):
         sums[i] /= size
 
 
-@njit(cache=True, error_model="numpy", parallel=True)
-def sample_means(tokens, labels, square, k, v, bias, activation, table):
+def sample_means(
+    tokens: FloatArray,
+    labels: FloatArray,
+    square: float,
+    k: FloatArray,
+    v: FloatArray,
+    bias: float,
+    activation: tuple[float, ...],
+    table: FloatArray,
+) -> FloatArray:
     """Return the means of each block, one row a block.
 
     ``tokens`` has shape ``(blocks, size, L, 4)``, ``labels`` ``(blocks, size)``. Columns: risk,
     gradient in ``k`` (4), in ``v`` (4), in the bias, ``4ρ²|g|²``, ``4ρ² g·σ``, ``4ρ²|σ|²``; in
     these products the first token, the relevant one, has the factor ``square``.
     """
-    blocks = labels.shape[0]
-    sums = np.zeros((blocks, _COLUMNS))
-    for block in prange(blocks):
-        # views are taken here: one for each sequence would have the threads fight over its count
-        _block(tokens[block], labels[block], square, k, v, bias, activation, table, sums[block])
+    sums = np.zeros((labels.shape[0], _COLUMNS))
+
+    def work(block: int) -> None:
+        sample_block(
+            tokens[block], labels[block], square, k, v, bias, activation, table, sums[block]
+        )
+
+    run_blocks(work, labels.shape[0])
     return sums

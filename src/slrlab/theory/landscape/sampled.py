@@ -38,7 +38,7 @@ _SOBOL_DIMENSION, _SOBOL_SIZE = 512, 6
 
 @dataclass(frozen=True)
 class TokenGroup:
-    """Sequences of one length: tokens ``(blocks, size, L, 4)``, the relevant first, and labels."""
+    """Sequences of one length: tokens ``(blocks, size, L, width)``, relevant first; labels."""
 
     weight: float
     tokens: FloatArray

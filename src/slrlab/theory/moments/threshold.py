@@ -245,13 +245,13 @@ class _Rules:
                 * rule.first[i]
                 * (density @ average.multiples(task.length.generating)[0])
             )
-        found = float((sums @ (rule.density if self.rooted else rule.series)).real)
+        integral = float((sums @ (rule.density if self.rooted else rule.series)).real)
         if self.budget == 1:
-            return found
+            return integral
         last = self.parts[1]
         y = self.x[:, None] + last.u
         tokens = gauss_weights(y / width, 1.0 / width) * last.weights
         cut = [last.average(tokens, last.cut[1])]
         multiple = Averages(last, tokens, 0).multiples(task.length.generating)
         columns = coefficient(0, cut, multiple).sum(axis=0)
-        return found + self.step * float((columns @ last.series).real)
+        return integral + self.step * float((columns @ last.series).real)
