@@ -5,11 +5,13 @@ import importlib.util
 import pytest
 
 
-@pytest.mark.parametrize("more", [(), ("--static", "pages")])
-def test_without_the_extra_it_says_so_in_one_line(run, monkeypatch, tmp_path, more):
+@pytest.mark.parametrize(
+    "words", [("explore",), ("explore", "--static", "pages"), ("reproduce", "--explorer")]
+)
+def test_without_the_extra_it_says_so_in_one_line(run, monkeypatch, tmp_path, words):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     monkeypatch.chdir(tmp_path)
-    code, out, err = run("explore", *more)
+    code, out, err = run(*words)
     assert (code, out) == (1, "")
     assert err == "slrlab: the explorer needs the extra explorer: pip install 'slrlab[explorer]'\n"
     assert list(tmp_path.iterdir()) == []
