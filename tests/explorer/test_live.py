@@ -3,13 +3,14 @@
 import re
 import subprocess
 import sys
+import time
 from io import StringIO
 from urllib.parse import urlencode
 
 import pandas as pd
 import pytest
 
-from live_explorer import CUT_OFF
+from live_explorer import CUT_OFF, PATIENCE
 from slrlab.explorer.controls import Controls
 from slrlab.explorer.server import FIRST
 from slrlab.explorer.views import VIEWS
@@ -77,8 +78,12 @@ def copied(page):
     page.get_by_text("Formula and Python").click()
     page.locator(".katex").first.wait_for()
     box = page.get_by_test_id("stCode")
-    box.hover()
-    box.get_by_role("button").first.click()
+    button, end = box.get_by_role("button").first, time.monotonic() + PATIENCE
+    while not button.is_visible():  # it shows under the mouse, and the box may still move
+        assert time.monotonic() < end
+        page.mouse.move(0.0, 0.0)
+        box.hover()
+    button.click()
     return page.evaluate("() => navigator.clipboard.readText()")
 
 
@@ -198,7 +203,7 @@ def test_a_bad_expression_or_number_is_an_error_and_the_page_goes_on(new_page, s
     page.get_by_test_id("stAlert").filter(has_text="the name y is not x").wait_for()
     settle(page)
     assert numbers(page).to_numpy().tolist() == before
-    page.get_by_role("radio", name="the length").or_(page.get_by_text("the length")).first.click()
+    page.get_by_text("the length", exact=True).click()
     page.wait_for_function("() => !document.querySelector('[data-testid=stAlert]')")
     assert "x=length" in page.url
 

@@ -128,7 +128,7 @@ def _plane() -> Any:
     ends = alt.Color(
         "kind:N",
         scale=alt.Scale(domain=kinds, range=[END_COLORS[kind] for kind in kinds]),
-        legend=alt.Legend(title="minimum", orient="bottom", columns=1),
+        legend=alt.Legend(title=None, orient="top", columns=3),
     )
     path = charts.part("flow")
     start = path.transform_filter("datum.order == 0")
