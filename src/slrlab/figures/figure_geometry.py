@@ -161,10 +161,10 @@ def _draw_shares(panel: Axes, rows: pd.DataFrame) -> None:
         off["per_length"] - off["per_sequence"],
         total - off["per_length"],
     ]
-    left, place = np.zeros(len(off)), np.arange(len(off))
+    left, heights = np.zeros(len(off)), np.arange(len(off))
     for (label, color), gain in zip(_LACKS.items(), gains, strict=True):
         share = (gain / total).to_numpy()
-        panel.barh(place, share, left=left, color=color, label=label, height=0.8)
+        panel.barh(heights, share, left=left, color=color, label=label, height=0.8)
         left = left + share
     for i, excess in enumerate(off["excess"]):
         panel.text(
@@ -174,7 +174,7 @@ def _draw_shares(panel: Axes, rows: pd.DataFrame) -> None:
             va="center",
             fontsize=6.5,
         )
-    panel.set_yticks(place, off["activation"], fontsize=6.5)
+    panel.set_yticks(heights, off["activation"], fontsize=6.5)
     panel.grid(visible=False)
     panel.set(xlim=(0.0, 1.0), ylim=(-0.6, len(off) - 0.4), xlabel="share of the excess")
     panel.set_title(f"lacking, {style.in_symbols(signal=9.0)}, $L$ = 1…10 at random")

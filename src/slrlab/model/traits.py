@@ -68,11 +68,11 @@ def degree(activation: Activation) -> float | None:
         for length in (2, _LENGTH):
             scores = np.random.default_rng(length).standard_normal((_SEQUENCES, length))
             plain = activation.with_bias(bias).weights(scores)
-            place = np.unravel_index(np.argmax(np.abs(plain)), plain.shape)
+            largest = np.unravel_index(np.argmax(np.abs(plain)), plain.shape)
             for factor in _FACTORS:
                 given = activation.with_bias(bias - moving + factor * moving)
                 weights = given.weights(factor * scores)
-                ratio = float(weights[place] / plain[place])
+                ratio = float(weights[largest] / plain[largest])
                 if not (math.isfinite(ratio) and ratio > 0.0):
                     return None
                 if not np.allclose(weights, ratio * plain, rtol=_DIGITS, atol=_DIGITS * ratio):

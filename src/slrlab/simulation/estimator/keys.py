@@ -29,8 +29,8 @@ from slrlab.simulation.estimator.location_loss import LOSSES, LocationLoss
 from slrlab.simulation.training.objective import Weights, token_weights
 
 SEPARATIONS = ("none", "complete", "quasi-complete")
-_STEP = 1e-4  # spread of the scores of the step that would come after the last
-_LONGEST = 4.0  # largest spread of the scores of a step from 0
+_STEP = 1e-4  # range of the scores of the step that would come after the last
+_LONGEST = 4.0  # largest range of the scores of a step from 0
 _FLAT = 1e-9  # share of the largest margin that is none
 
 
@@ -226,7 +226,7 @@ def _minimise(
         gradient_tolerance=tolerance,
         step_tolerance=_STEP,
         longest_step=_LONGEST,
-        step_size=problem.spread,
+        step_size=problem.score_range,
         max_steps=max_steps,
         watch=lambda point, number: problem.ridge == 0.0 and _separates(problem, point),
     )

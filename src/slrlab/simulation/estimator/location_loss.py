@@ -46,7 +46,7 @@ class LocationLoss:
         """Return the score ``χ`` of each token."""
         return np.asarray(self.data.tokens @ (k / math.sqrt(self.data.dim)))
 
-    def spread(self, k: FloatArray) -> float:
+    def score_range(self, k: FloatArray) -> float:
         """Return the largest difference of two scores of a sequence: all that softmax sees."""
         chi, starts = self.scores(k), self.data.offsets[:-1]
         return float((np.maximum.reduceat(chi, starts) - np.minimum.reduceat(chi, starts)).max())

@@ -99,9 +99,9 @@ def sample_weights(
         p = np.concatenate([part.p.ravel() for part in parts])
         if not rows:
             cuts, sign = _cuts(weight, p, bins), -1.0 if weight @ p < 0.0 else 1.0
-        place = np.searchsorted(cuts, weight, side="right")
+        group = np.searchsorted(cuts, weight, side="right")
         columns = (np.ones_like(p), weight, p)
-        sums = [np.bincount(place, column, cuts.size + 1) for column in columns]
+        sums = [np.bincount(group, column, cuts.size + 1) for column in columns]
         tables.append(np.array(sums) / size)
         rows.append(np.sum([_sums(part, sign) for part in parts], axis=0) / size)
     names = ("hit", "score_hit", "target", "energy", "certainty", "distance", "total", "entropy")
@@ -161,9 +161,9 @@ def _cuts(weight: FloatArray, p: FloatArray, bins: int) -> FloatArray:
 
     A weight that many tokens have, such as 0, is a bin of its own.
     """
-    values, place = np.unique(weight, return_inverse=True)
+    values, group = np.unique(weight, return_inverse=True)
     share = p / p.sum() + (1.0 - p) / max(p.size - p.sum(), 1.0)
-    mass = np.bincount(place, share)
+    mass = np.bincount(group, share)
     heavy = mass > mass.sum() / bins
     reached = np.cumsum(np.where(heavy, 0.0, mass))
     at = np.searchsorted(reached, reached[-1] * np.arange(1, bins) / bins)
