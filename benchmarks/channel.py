@@ -31,14 +31,14 @@ import time
 import numpy as np
 from slrlab import make_activation
 from slrlab.model.activation_code import activation_code
-from slrlab.theory.erm.prox_kernel import channel_block, channel_sums
+from slrlab.theory.erm.prox_kernel import channel_blocks, channel_sums
 code = activation_code(make_activation("softmax"))
 x = np.zeros((1, 4, 2))
 order = (0.5, 0.5, 0.0, 0.0, 0.5, 0.5, 0.1, 1.0, 1.0)
 start = time.perf_counter()
 memory = np.zeros((1, 4), dtype=np.bool_), x.copy()
 channel_sums(x, x, x, x[..., 0].copy(), order, code.numbers, code.table, *memory, 1, False)
-print(time.perf_counter() - start, sum(channel_block.stats.cache_hits.values()))
+print(time.perf_counter() - start, sum(channel_blocks.stats.cache_hits.values()))
 """
 
 

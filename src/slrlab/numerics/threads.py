@@ -7,44 +7,24 @@ to threads here compile once. This module must not know what a block holds.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from typing import Any
 
 from numba import get_num_threads
 
 
-def run_blocks(work: Callable[[int], None], blocks: int) -> None:
-    """Call ``work`` with each number below ``blocks``, each thread with its share of them.
-
-    There are as many threads as numba would use. ``work`` should spend its time in compiled code
-    that releases Python's lock.
-    """
-    threads = _threads(blocks)
-
-    def share(first: int) -> None:
-        for block in range(first, blocks, threads):
-            work(block)
-
-    _run(share, range(threads))
-
-
 def run_ranges(work: Callable[[tuple[int, int]], None], count: int) -> None:
-    """Call ``work`` in each thread with the ends of its range of the numbers below ``count``."""
-    threads = _threads(count)
-    _run(work, [(i * count // threads, (i + 1) * count // threads) for i in range(threads)])
+    """Call ``work`` in each thread with the ends of its range of the numbers below ``count``.
 
-
-def _threads(parts: int) -> int:
-    return 1 if parts == 1 else min(get_num_threads(), parts)
-
-
-def _run(work: Callable[[Any], None], parts: Sequence[Any]) -> None:
-    """Call ``work`` with all parts at once, with the first one in this thread."""
+    There are as many threads as numba would use, this one among them. ``work`` should spend its
+    time in compiled code that releases Python's lock.
+    """
+    threads = 1 if count == 1 else min(get_num_threads(), count)
+    parts = [(i * count // threads, (i + 1) * count // threads) for i in range(threads)]
     others = []
-    if len(parts) > 1:
-        pool = _pool(len(parts) - 1, os.getpid())
+    if threads > 1:
+        pool = _pool(threads - 1, os.getpid())
         others = [pool.submit(work, part) for part in parts[1:]]
     work(parts[0])
     for other in others:

@@ -28,7 +28,7 @@ from numba import njit
 from slrlab._types import FloatArray
 from slrlab.model.weights_kernel import residual
 from slrlab.model.weights_rows import ALL_ROWS, FORCE, SAFE_MATH, SIGMA, TRIAL, VALUE
-from slrlab.numerics.threads import run_blocks, run_ranges
+from slrlab.numerics.threads import run_ranges
 
 Tokens: TypeAlias = npt.NDArray[Any]
 """Numbers of single or double precision."""
@@ -210,16 +210,19 @@ def loss_and_gradient(
     return loss, np.asarray(parts.sum(axis=0)), grad_bias, residuals
 
 
-def project(tokens: Tokens, k: Tokens, v: Tokens, chunks: int) -> FloatArray:
-    """Return the scores ``(Xk, Xv)`` as rows in float64."""
-    count = tokens.shape[0]
-    out = np.empty((2, count))
-
-    def work(c: int) -> None:
-        low, high = c * count // chunks, (c + 1) * count // chunks
+@_compiled
+def project_chunks(tokens, k, v, count, chunks, out):
+    """Fill the columns of ``out`` of some of ``count`` chunks with scores."""
+    rows = tokens.shape[0]
+    for c in range(chunks[0], chunks[1]):
+        low, high = c * rows // count, (c + 1) * rows // count
         _scores(tokens, low, high, k, v, out, 1, low)
 
-    run_blocks(work, chunks)
+
+def project(tokens: Tokens, k: Tokens, v: Tokens, chunks: int) -> FloatArray:
+    """Return the scores ``(Xk, Xv)`` as rows in float64."""
+    out = np.empty((2, tokens.shape[0]))
+    run_ranges(lambda part: project_chunks(tokens, k, v, chunks, part, out), chunks)
     return out
 
 

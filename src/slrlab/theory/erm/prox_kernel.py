@@ -23,7 +23,7 @@ from slrlab._types import FloatArray
 from slrlab.model.activation_code import EXPONENTIAL, NORMALISED, PROJECTION
 from slrlab.model.weights_kernel import fill_weights
 from slrlab.model.weights_rows import PI, SAFE_MATH, SIGMA, TRIAL
-from slrlab.numerics.threads import run_blocks
+from slrlab.numerics.threads import run_ranges
 from slrlab.theory.erm import codes, prox_dense, prox_low_rank
 from slrlab.theory.erm.prox_low_rank import BEST, CHI, OM_K, OM_Z, SCRATCH_ROWS, STEP
 
@@ -287,16 +287,23 @@ def _one(sample, fields, constants, activation, table, memory, work, flags, sums
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=SAFE_MATH)
-def channel_block(fields, order, activation, table, memory, flags, sums):
-    """Fill ``sums`` with the means over one block of samples."""
-    size, count = fields[1].shape
+def channel_blocks(fields, order, activation, table, memory, flags, blocks, sums):
+    """Fill the rows of ``sums`` with the means over blocks of samples.
+
+    ``blocks`` are the first of them and the one after the last.
+    """
+    size, count = fields[1].shape[1:]
     constants = _constants(order, activation[0])
     matrices = prox_dense.MATRICES * count if activation[0] in codes.DENSE else 0
     work = np.empty((SCRATCH_ROWS + matrices, count))
-    for i in range(size):
-        _one(i, fields, constants, activation, table, memory, work, flags, sums)
-    for i in range(codes.SUMS):
-        sums[i] /= size
+    for block in range(blocks[0], blocks[1]):
+        own = fields[0][block], fields[1][block], fields[2][block], fields[3][block]
+        known = memory[0][block], memory[1][block]
+        total = sums[block]
+        for i in range(size):
+            _one(i, own, constants, activation, table, known, work, flags, total)
+        for i in range(codes.SUMS):
+            total[i] /= size
 
 
 def channel_sums(
@@ -319,12 +326,9 @@ def channel_sums(
     of each sample is written to ``chi``, and to ``several`` ``(blocks, size)`` whether it has
     others. If the search is `REMEMBERED`, both are read first, and ``several`` does not change.
     """
-    sums = np.zeros((n_k.shape[0], codes.SUMS))
-
-    def work(block: int) -> None:
-        fields = chi_base[block], n_k[block], n_z[block], n_y[block]
-        memory, flags = (several[block], chi[block]), (search, squares)
-        channel_block(fields, order, activation, table, memory, flags, sums[block])
-
-    run_blocks(work, n_k.shape[0])
+    blocks = n_k.shape[0]
+    sums = np.zeros((blocks, codes.SUMS))
+    fields, memory, flags = (chi_base, n_k, n_z, n_y), (several, chi), (search, squares)
+    given = (fields, order, activation, table, memory, flags)
+    run_ranges(lambda part: channel_blocks(*given, part, sums), blocks)
     return sums

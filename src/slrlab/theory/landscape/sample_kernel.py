@@ -16,7 +16,7 @@ from numba import njit
 from slrlab._types import FloatArray
 from slrlab.model.weights_kernel import residual
 from slrlab.model.weights_rows import ALL_ROWS, FORCE, SAFE_MATH, SIGMA, TRIAL, VALUE
-from slrlab.numerics.threads import run_blocks
+from slrlab.numerics.threads import run_ranges
 
 _SIZE = 4  # of a token
 _COLUMNS = 2 * _SIZE + 5
@@ -54,14 +54,19 @@ def _one(sample, tokens, labels, square, k, v, bias, activation, table, work, su
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=SAFE_MATH)
-def sample_block(tokens, labels, square, k, v, bias, activation, table, sums):
-    """Fill ``sums`` with the means over one block of sequences."""
-    size, count = tokens.shape[0], tokens.shape[1]
+def sample_blocks(tokens, labels, square, k, v, bias, activation, table, blocks, sums):
+    """Fill the rows of ``sums`` with the means over blocks of sequences.
+
+    ``blocks`` are the first of them and the one after the last.
+    """
+    size, count = tokens.shape[1], tokens.shape[2]
     work = np.empty((ALL_ROWS, count))
-    for i in range(size):
-        _one(i, tokens, labels, square, k, v, bias, activation, table, work, sums)
-    for i in range(sums.size):
-        sums[i] /= size
+    for block in range(blocks[0], blocks[1]):
+        own, answers, total = tokens[block], labels[block], sums[block]
+        for i in range(size):
+            _one(i, own, answers, square, k, v, bias, activation, table, work, total)
+        for i in range(total.size):
+            total[i] /= size
 
 
 def sample_means(
@@ -81,11 +86,6 @@ def sample_means(
     these products the first token, the relevant one, has the factor ``square``.
     """
     sums = np.zeros((labels.shape[0], _COLUMNS))
-
-    def work(block: int) -> None:
-        sample_block(
-            tokens[block], labels[block], square, k, v, bias, activation, table, sums[block]
-        )
-
-    run_blocks(work, labels.shape[0])
+    given = (tokens, labels, square, k, v, bias, activation, table)
+    run_ranges(lambda part: sample_blocks(*given, part, sums), labels.shape[0])
     return sums
