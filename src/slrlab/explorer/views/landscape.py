@@ -120,7 +120,7 @@ def _plane() -> Any:
     x = charts.x("m_kk", "m_kk: keys along k*", nice=False, grid=False)
     y = charts.y("m_kv", "m_kv: keys along v*", nice=False, grid=False)
     colors = alt.Scale(scheme="viridis", reverse=True)
-    legend = alt.Legend(title="risk", orient="bottom", type="gradient", gradientLength=130)
+    legend = alt.Legend(title="risk", orient="bottom", direction="horizontal", columns=3)
     # the border of a cell hides the seam to the next
     cells = charts.part("plane").mark_rect(strokeWidth=1)
     minima = charts.part("minimum").transform_filter("!datum.at_infinity")
