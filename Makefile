@@ -7,7 +7,7 @@ OUT ?= results
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help reproduce test test-all test-slow test-portable lint docs bench clean
+.PHONY: help reproduce test test-all test-slow test-portable test-extras lint tables docs bench clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -22,25 +22,36 @@ $(VENV)/dev: $(VENV)/core
 	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -e '.[dev]'
 	@touch $@
 
+$(VENV)/explorer: $(VENV)/dev
+	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -e '.[dev,explorer]'
+	@touch $@
+
+$(VENV)/extras: $(VENV)/explorer
+	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -e '.[dev,explorer,browser]'
+	@touch $@
+
 reproduce: $(VENV)/core ## reproduce the paper's results (quick profile) into one HTML report
 	$(BIN)/slrlab reproduce --out $(OUT)
 
 # a process for each core; inside it threads wait asleep, else they take the cores from each other
-test test-all test-slow test-portable: export OMP_WAIT_POLICY := passive
-test test-all test-slow test-portable: export OPENBLAS_NUM_THREADS := 1
+test test-all test-slow test-portable test-extras: export OMP_WAIT_POLICY := passive
+test test-all test-slow test-portable test-extras: export OPENBLAS_NUM_THREADS := 1
 PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 
 test: $(VENV)/dev ## run the tests that are not marked slow
-	$(PYTEST) -m 'not slow'
+	$(PYTEST) -m 'not slow and not extra'
 
-test-all: $(VENV)/dev ## run all tests
+test-all: $(VENV)/extras ## run all tests
 	$(PYTEST)
 
 test-slow: $(VENV)/dev ## run the tests that are marked slow
-	$(PYTEST) -m slow
+	$(PYTEST) -m 'slow and not extra'
 
 test-portable: $(VENV)/dev ## run fast tests as older processors would, and with all cores busy
 	$(BIN)/python tests/portable.py
+
+test-extras: $(VENV)/extras ## run the tests that need an optional extra; those of the explorer also a Chromium
+	$(PYTEST) -m extra
 
 lint: $(VENV)/dev ## check style, types and the direction of imports
 	$(BIN)/ruff check .
@@ -48,8 +59,12 @@ lint: $(VENV)/dev ## check style, types and the direction of imports
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-docs: $(VENV)/dev ## build the documentation into site/
+tables: $(VENV)/core ## compute the stored tables of the explorer again
+	$(BIN)/python -m slrlab.experiments.stored
+
+docs: $(VENV)/explorer ## build the documentation into site/
 	$(BIN)/mkdocs build --strict
+	$(BIN)/slrlab explore --static site/explorer
 
 bench: $(VENV)/dev ## run the benchmarks (ratios, not seconds)
 	for file in benchmarks/[a-z]*.py; do $(BIN)/python $$file || exit 1; done

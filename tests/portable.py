@@ -14,7 +14,17 @@ from contextlib import ExitStack, contextmanager
 
 import numpy as np
 
-SUITE = [sys.executable, "-m", "pytest", "-m", "not slow", "-n", "auto", "--dist", "worksteal"]
+SUITE = [
+    sys.executable,
+    "-m",
+    "pytest",
+    "-m",
+    "not slow and not extra",
+    "-n",
+    "auto",
+    "--dist",
+    "worksteal",
+]
 # all other tests, new ones too, run on every instruction set
 WITHOUT_NUMBERS = (
     "tests/cli",

@@ -30,6 +30,7 @@ from slrlab.experiments.diagnosis import (
     diagnose_scores,
 )
 from slrlab.experiments.flows import FlowComparison, compare_descent, compare_sgd
+from slrlab.experiments.haystack import Haystack, draw_haystack
 from slrlab.experiments.labels import LabelPoint, LabelsWorth, labels_worth
 from slrlab.experiments.properties import lacks, properties
 from slrlab.experiments.requirements import Need, Requirement, require
@@ -183,6 +184,7 @@ __all__ = [
     "FlowEnsemble",
     "FullOrderParameters",
     "HardNegativeSLR",
+    "Haystack",
     "HeadDiagnosis",
     "HeadOptimum",
     "HeadsBayesRisk",
@@ -271,6 +273,7 @@ __all__ = [
     "diagnose_file",
     "diagnose_scores",
     "draw_dataset",
+    "draw_haystack",
     "erm_theory",
     "excess_parts",
     "fit_keys",

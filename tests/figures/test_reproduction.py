@@ -212,3 +212,11 @@ def test_nothing_on_the_page_has_a_fixed_width(tmp_path, few):
         r"(?<![-\w])(min-)?width:\s*\d+(px|rem)", style.replace("td.t{min-width:10rem}", "")
     )
     assert page.count("<table>") == page.count("<div class='wide'><table>")
+
+
+def test_the_report_links_the_explorer_if_its_pages_are_there(tmp_path):
+    link = "<a href='explorer/index.html'>"
+    assert link not in render(Contents(tmp_path, "toy"))
+    (tmp_path / "explorer").mkdir()
+    (tmp_path / "explorer" / "index.html").touch()
+    assert link in render(Contents(tmp_path, "toy"))

@@ -10,6 +10,7 @@ from slrlab.cli.console import Output, progress_line
 from slrlab.cli.options import OUT, PROFILE, RESULTS, flag, given
 
 _FULL = "The paper's size, not the quick one."
+_EXPLORER = "Also write static pages of the explorer, linked from the report; needs its extra."
 
 
 @command()
@@ -18,6 +19,7 @@ def reproduce(
     out: Annotated[Path, OUT] = RESULTS,
     full: Annotated[bool, flag("--full", _FULL)] = False,
     profile: Annotated[str | None, PROFILE] = None,
+    explorer: Annotated[bool, flag("--explorer", _EXPLORER)] = False,
     output: Output,
 ) -> bool:
     """Reproduce every figure, table and claim there is, into one HTML report.
@@ -27,12 +29,18 @@ def reproduce(
 
     Example: slrlab reproduce --out results
     """
+    from slrlab.figures.report import EXPLORER_FOLDER
     from slrlab.figures.reproduction import reproduce_all
 
     if full and profile not in (None, "full"):
         raise ValueError(f"profile must be left out with --full, got {profile}")
     with progress_line() as report:
+        pages = []
+        if explorer:
+            from slrlab.explorer.static import build_static
+
+            pages = build_static(out / EXPLORER_FOLDER, report=report)
         chosen = given(profile="full" if full else profile)
         paths, holds = reproduce_all(out, report=report, **chosen)
-    output.files(paths, holds=holds)
+    output.files([*pages, *paths], holds=holds)
     return holds

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import html
 import io
 import math
@@ -17,7 +16,7 @@ import pandas as pd
 from slrlab._types import FloatArray
 from slrlab.experiments.atlas import advice, verdict
 from slrlab.figures import style
-from slrlab.figures.page import cell, page, picture, wide
+from slrlab.figures.page import cell, formula, page, picture, wide
 from slrlab.model.activations import SOFTMAX, Activation, make_activation
 from slrlab.model.cards import CARDS
 from slrlab.model.traits import traits
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 
 SIGNAL, LENGTH = 9.0, 10  # spiked-SLR of the curve and the example
 _RELEVANT, _SEED = 3, 1  # index of the relevant token in the example, and its random numbers
+_WEIGHT = r"\sigma_l = "
 _FAR = 100.0  # stands for keys or a bias at infinity in the pictures
 _CAPTION = (
     "Left: weight of one token against its score, the nine others having typical scores, times the "
@@ -71,7 +71,7 @@ def _page(row: pd.Series, own: pd.DataFrame, more: Mapping[str, pd.DataFrame]) -
     if card is not None:
         words += [card.note, f"Limits: {card.limits}" if card.limits else ""]
         words += [f"Source: {card.source}."]
-    formula = "" if card is None else f"<p>{_formula(card.formula)}</p>"
+    written = "" if card is None else f"<p>{formula(_WEIGHT + card.formula)}</p>"
     columns = ("setting", "risk", "error", "bayes_risk", "loss", "m_k", "m_v", "bias", "status")
     tables = [f"<h2>Infinite data</h2>{_numbers(own, columns)}"]
     for title, rows in more.items():
@@ -81,17 +81,7 @@ def _page(row: pd.Series, own: pd.DataFrame, more: Mapping[str, pd.DataFrame]) -
     body = "".join(f"<p>{html.escape(text)}</p>" for text in words if text)
     drawn = picture(_drawn(activation, own), f"Weights of {html.escape(name)}", _CAPTION)
     back = "<p><a href='../atlas.html'>All activations</a></p>"
-    return page(name, f"{formula}{body}{drawn}{''.join(tables)}{back}")
-
-
-def _formula(source: str) -> str:
-    """Return a formula of a card as a picture, its LaTeX as the text beside it."""
-    from matplotlib.mathtext import math_to_image
-
-    file = io.BytesIO()
-    math_to_image(f"$\\sigma_l = {source}$", file, dpi=110, format="svg", color="#777")
-    data = base64.b64encode(file.getvalue()).decode("ascii")
-    return f"<img alt='{html.escape(source)}' src='data:image/svg+xml;base64,{data}'>"
+    return page(name, f"{written}{body}{drawn}{''.join(tables)}{back}")
 
 
 def _numbers(rows: pd.DataFrame, names: Iterable[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import html
+import io
 from collections.abc import Iterable
 
 STYLE = """
@@ -56,3 +57,13 @@ def picture(data: bytes, alt: str, words: str) -> str:
         f"<figure><div class='wide'><label class='zoom'>{image}</label></div>"
         f"<figcaption>{words}</figcaption></figure>"
     )
+
+
+def formula(source: str) -> str:
+    """Return a formula as a picture, its LaTeX as the text beside it."""
+    from matplotlib.mathtext import math_to_image
+
+    file = io.BytesIO()
+    math_to_image(f"${source}$", file, dpi=110, format="svg", color="#777")
+    data = base64.b64encode(file.getvalue()).decode("ascii")
+    return f"<img alt='{html.escape(source)}' src='data:image/svg+xml;base64,{data}'>"

@@ -29,6 +29,7 @@ from slrlab.figures.registry import (
 from slrlab.theory.erm.fields import BLOCKS
 
 CLAIMS_ITEM = "claims"
+EXPLORER_FOLDER = "explorer"
 
 
 @dataclass
@@ -72,12 +73,15 @@ def render(contents: Contents) -> str:
     details = "".join(_details(verdict) for verdict in verdicts or [])
     packages = ", ".join(f"{name} {number}" for name, number in versions().items())
     spent = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in contents.finished.items())
+    index = Path(EXPLORER_FOLDER, "index.html")
+    explorer = f"<p><a href='{index.as_posix()}'>Explore the theory</a>: pages with sliders.</p>"
     title = "Statistical advantage of softmax attention: reproduction report"
     return page(
         title,
         f"""
 <p>Profile <b>{html.escape(profile)}</b>. {_state(contents)} The paper:
 Duranthon, Marion, Boyer, Loureiro, Zdeborová, arXiv 2509.21936.</p>
+{explorer if (contents.out / index).exists() else ""}
 <h2>Claims</h2>{_claims(verdicts)}
 <p class="note">Click or tap a figure to enlarge it. Data (CSV) and vector graphic (PDF) are files
 beside this page.</p>

@@ -57,15 +57,27 @@ def risk_plane(
         landscape = make_landscape(setting.task, setting.activation_at(bias))
     m_kk = np.linspace(x[0], x[-1], points)
     m_kv = np.linspace(0.0, float(np.abs(y).max()), points // 2 + 2)
-    half = np.empty((m_kv.size, m_kk.size))
+    half = plane_risk(landscape, m_kk, m_kv, bias, report)
+    return RiskPlane(flows, minima, x, y, interpolated_risk(m_kk, m_kv, half, x, y))
+
+
+def plane_risk(
+    landscape: Landscape,
+    m_kk: FloatArray,
+    m_kv: FloatArray,
+    bias: float,
+    report: Report | None = None,
+) -> FloatArray:
+    """Return ``risk[i, j]`` of keys with overlaps ``(m_kk[j], m_kv[i])`` at the best values."""
+    risk = np.empty((m_kv.size, m_kk.size))
     for row, along_v in enumerate(m_kv):
         for column, along_k in enumerate(m_kk):
             keys = np.zeros(SIZE)
             keys[:2] = along_k, along_v
-            half[row, column] = landscape.at_best_values(keys, bias)[1].risk
+            risk[row, column] = landscape.at_best_values(keys, bias)[1].risk
         if report is not None:
             report(row + 1, m_kv.size, "contours of the risk")
-    return RiskPlane(flows, minima, x, y, interpolated_risk(m_kk, m_kv, half, x, y))
+    return risk
 
 
 def interpolated_risk(

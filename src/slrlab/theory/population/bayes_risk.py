@@ -48,6 +48,11 @@ class BayesRisk(Result):
     error: float
     setting: Setting
 
+    @property
+    def posterior_weight(self) -> float:
+        """``E[p_ε]``: mean posterior probability of the relevant token."""
+        return self.setting.task.trivial_risk - self.risk
+
 
 def bayes_risk(task: Task, *, knows: str = "keys", dim: int | None = None) -> BayesRisk:
     r"""Return the Bayes risk ``Δ² + 1 − E[p_ε] = Δ² + 1 − E Σ p_ℓ²``.

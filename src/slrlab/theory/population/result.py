@@ -53,6 +53,11 @@ class PopulationRisk(Result):
         """Risk above the Bayes risk."""
         return self.risk - self.bayes_risk
 
+    @property
+    def scaled_weight(self) -> float:
+        """``m_v A``: mean factor with which the value of the relevant token is read."""
+        return self.m_v * self.A
+
     def to_dict(self) -> dict[str, Any]:
         """Return the fields and the excess risk as JSON-ready values."""
         return super().to_dict() | {"excess": plain(self.excess)}

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _TOKENS = 2_000_000  # of a sample, unless its size is given
 _TOLERANCE = 1e-7  # of quadratures: less than any sample resolves
-_FAR = 1e8  # overlap at which the weights of infinitely long keys are evaluated
+FAR = 1e8  # overlap at which the weights of infinitely long keys are evaluated
 
 
 @dataclass(frozen=True)
@@ -176,8 +176,8 @@ def weight_statistics(
         _checks.fail("task", "one with a single relevant token", task.name)
     given = minimal_risk(task, chosen) if order is None else order
     m_k, R_k = key_overlaps(given)
-    fixed, bias = _fixed(chosen, given)
-    keys = (m_k if math.isfinite(m_k) else _FAR, R_k)
+    fixed, bias = evaluable(chosen, given)
+    keys = (m_k if math.isfinite(m_k) else FAR, R_k)
     count = _count(task) if samples is None else _checks.integer(samples, "samples", low=100)
     bins, seed = _checks.integer(bins, "bins"), _checks.integer(seed, "seed", low=0)
     sample = sample_weights(task, fixed, keys, samples=count, bins=bins, seed=seed)
@@ -211,8 +211,8 @@ def _count(task: Task) -> int:
     return max(200, round(_TOKENS / task.length.mean))
 
 
-def _fixed(activation: Activation, order: Any) -> tuple[Activation, float]:
-    """Return an activation that can be evaluated, and its bias.
+def evaluable(activation: Activation, order: Any) -> tuple[Activation, float]:
+    """Return an activation that can be evaluated at the keys of ``order``, and its bias.
 
     Where the best bias is infinite the weights tend to the posterior, as those of softmax do.
     """

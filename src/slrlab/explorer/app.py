@@ -1,0 +1,173 @@
+"""The live explorer: a page of Streamlit for each view. `slrlab explore` runs this file.
+
+What a user sets is in the session and in the address of the page. What takes long is computed in
+the background, and the page shows what is known so far.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pandas as pd
+
+from slrlab.explorer import charts, sidebar
+from slrlab.explorer.background import Progress, shared_work
+from slrlab.explorer.controls import Controls
+from slrlab.explorer.export import picture
+from slrlab.explorer.server import FIRST
+from slrlab.explorer.view import Call, Panel, View
+from slrlab.explorer.views import VIEWS
+
+_STYLE = """<style>
+.stMainBlockContainer{padding-top:4rem}
+.stMain [data-testid=stHorizontalBlock]{flex-wrap:wrap}
+.stMain [data-testid=stColumn]{min-width:min(100%,18rem)}
+</style>"""
+_POLL = 1.0  # seconds between looks at what is being computed
+_MOST_LISTED = 12  # rows of a table that does not scroll
+
+
+def main() -> None:
+    """Draw the page of the address."""
+    import streamlit as st
+
+    st.set_page_config(page_title="slrlab explorer", layout="wide")
+    pages = [
+        st.Page(
+            partial(_page, view),
+            title=name.capitalize(),
+            url_path=name,
+            default=name == FIRST,
+        )
+        for name, view in VIEWS.items()
+    ]
+    st.navigation(pages, position="top").run()
+
+
+def _page(view: View) -> None:
+    import streamlit as st
+
+    st.html(_STYLE)
+    controls = sidebar.show(view)
+    st.subheader(view.title)
+    st.markdown(view.about)
+    sidebar.show_messages()
+    calls = view.calls(controls)
+    progress = shared_work().progress(_user(), calls)
+    if not progress.complete:
+        # this part of the page runs again by itself, and the page when there is more to draw
+        slow = [call for call in calls if not call.quick]
+        watch = st.fragment(_watch, run_every=_POLL)
+        watch(slow, progress.done + len(slow) - len(calls))
+    _draw(view, controls, progress)
+    with st.expander("Formula and Python"):
+        st.latex(view.formula)
+        st.caption("This script computes the numbers of this page.")
+        st.code(view.code(controls), language="python")
+
+
+def _watch(calls: list[Call], drawn: int) -> None:
+    """Show how much is still to come; draw the page again when more than ``drawn`` is known."""
+    import streamlit as st
+
+    now = shared_work().progress(_user(), calls)
+    st.progress(now.done / now.total, text=f"computing: {now.done} of {now.total}")
+    if now.done > drawn:
+        st.rerun()
+
+
+def _draw(view: View, controls: Controls, progress: Progress) -> None:
+    """Draw what is known."""
+    import streamlit as st
+
+    for error in progress.errors:
+        st.error(error)
+    if not progress.rows:
+        return
+    frame = view.frame(progress.rows, controls)
+    _show_panels(view, frame, controls)
+    for note in view.notes(frame, controls):
+        st.caption(note)
+    _show_numbers(view, frame, controls)
+    _show_downloads(view, frame, controls, progress.complete)
+
+
+def _user() -> str:
+    from streamlit.runtime.scriptrunner import get_script_run_ctx
+
+    context = get_script_run_ctx()
+    return "" if context is None else str(context.session_id)
+
+
+def _show_panels(view: View, frame: pd.DataFrame, controls: Controls) -> None:
+    """Draw the panels beside each other; below each other where the window is narrow."""
+    import streamlit as st
+
+    panels = view.drawn(frame, controls)
+    dark = st.context.theme.type == "dark"
+    if view.legend:
+        st.html(charts.legend(controls.activations, dark=dark))
+    for first in range(0, len(panels), _per_row(len(panels))):
+        row = panels[first : first + _per_row(len(panels))]
+        for offset, (column, panel) in enumerate(zip(st.columns(len(row)), row, strict=True)):
+            spec = charts.on_dark(panel.spec) if dark else panel.spec
+            with column:
+                _show_panel(view, panel, spec, frame, first + offset)
+
+
+def _per_row(count: int) -> int:
+    return 3 if count == 3 else min(count, 2)
+
+
+def _show_panel(
+    view: View, panel: Panel, spec: dict[str, Any], frame: pd.DataFrame, index: int
+) -> None:
+    import streamlit as st
+
+    data = frame[frame["part"].isin(panel.parts)] if panel.parts else frame
+    data = data.dropna(axis="columns", how="all")
+    key = f"{view.name}-{index}"
+    # layers share a table only if it has a name
+    drawn = spec | {"data": {"name": "table"}, "datasets": {"table": data}}
+    if panel.selects:
+        chosen = st.vega_lite_chart(drawn, key=key, on_select="rerun", selection_mode=panel.selects)
+        sidebar.take_selection(chosen["selection"].get(panel.selects) or [])
+    else:
+        st.vega_lite_chart(drawn, key=key)
+
+
+def _show_numbers(view: View, frame: pd.DataFrame, controls: Controls) -> None:
+    import streamlit as st
+
+    numbers = view.numbers(frame, controls)
+    if len(numbers) > _MOST_LISTED:
+        st.dataframe(numbers, hide_index=True)
+    elif len(numbers):
+        st.table(numbers, hide_index=True)
+
+
+def _show_downloads(view: View, frame: pd.DataFrame, controls: Controls, complete: bool) -> None:
+    """Offer the picture and the table; a picture is made when it is asked for."""
+    import streamlit as st
+
+    if not complete:
+        return
+    name = f"slrlab-{view.name}"
+    kinds = {"png": "image/png", "svg": "image/svg+xml"}
+    with st.container(horizontal=True):
+        for kind, mime in kinds.items():
+            st.download_button(
+                kind.upper(),
+                partial(picture, view, frame, controls, kind),
+                f"{name}.{kind}",
+                mime,
+                on_click="ignore",
+            )
+        st.download_button(
+            "CSV", partial(frame.to_csv, index=False), f"{name}.csv", "text/csv", on_click="ignore"
+        )
+
+
+if __name__ == "__main__":
+    main()

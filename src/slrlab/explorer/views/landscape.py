@@ -1,0 +1,316 @@
+"""Landscape: the risk over the key overlaps, its minima, and gradient flow from any start."""
+
+from __future__ import annotations
+
+import itertools
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from slrlab._plot import END_COLORS
+from slrlab._types import Report
+from slrlab.experiments.rows import Row, rows_of
+from slrlab.explorer import charts
+from slrlab.explorer.controls import Controls
+from slrlab.explorer.view import Call, Choice, Panel, StaticTable, Variant, View, listed, script
+from slrlab.figures.risk_plane import interpolated_risk, plane_risk
+from slrlab.model.activations import make_activation
+from slrlab.model.tasks import Task
+from slrlab.theory.landscape import gradient_flow, local_minima
+from slrlab.theory.landscape.minima import LocalMinima
+from slrlab.theory.landscape.risk import SIZE, is_sampled, make_landscape
+
+_POINTS, _FEW = 21, 11  # computed along an axis: of an integral, of a sample
+_FINE = 49  # interpolated along an axis
+_REACH = (2.0, 6.0)  # least and largest half width of the plane
+_CEILING = 1.2  # highest risk that is coloured, in units of the trivial risk
+_STARTS = 8  # of the search for minima
+_PATH = 60  # points of a flow that are drawn
+_TIME = 1e4
+_STATIC_SIGNALS = (2.0, 8.0)
+_STATIC_POINTS = 33
+_STATIC_STARTS = tuple(itertools.product((-1.5, 0.2, 1.5), (0.3, 1.2, 2.4)))
+_START = Controls(signal=2.0)
+
+
+@lru_cache(maxsize=8)
+def _minima(task: Task, name: str) -> LocalMinima:
+    return local_minima(task, name, starts=_STARTS)
+
+
+def _reach(search: LocalMinima) -> float:
+    """Return the half width of a plane that shows the minima."""
+    finite = [minimum.order for minimum in search.minima if not minimum.at_infinity]
+    largest = max((max(abs(at.m_kk), abs(at.m_kv)) for at in finite), default=0.0)
+    return float(np.clip(np.ceil(2.6 * largest) / 2.0, *_REACH))
+
+
+def plane_rows(task: Task, name: str, fine: int = _FINE) -> list[Row]:
+    """Return the minima, and the risk over the plane of the teachers at the best values."""
+    search = _minima(task, name)
+    activation = make_activation(name)
+    landscape = make_landscape(task, activation)
+    points, reach = _FEW if is_sampled(activation) else _POINTS, _reach(search)
+    m_kk, m_kv = np.linspace(-reach, reach, points), np.linspace(0.0, reach, points // 2 + 1)
+    computed = plane_risk(landscape, m_kk, m_kv, search.minima[0].bias)
+    axis = np.linspace(-reach, reach, fine)
+    risk = interpolated_risk(m_kk, m_kv, computed, axis, axis)
+    half = float(axis[1] - axis[0]) / 2.0
+    ceiling = _CEILING * task.trivial_risk
+    cells = [
+        {"part": "plane", "m_kk": x, "m_kv": y, "risk": value, "shown": min(value, ceiling)}
+        | {"from_kk": x - half, "to_kk": x + half, "from_kv": y - half, "to_kv": y + half}
+        for y, line in zip(axis.tolist(), risk.tolist(), strict=True)
+        for x, value in zip(axis.tolist(), line, strict=True)
+    ]
+    return [*cells, *_minimum_rows(search)]
+
+
+def _minimum_rows(search: LocalMinima) -> list[Row]:
+    """Return a row for each minimum and its mirror image; those at infinity have no place."""
+    rows = []
+    for minimum in search.minima:
+        at = minimum.order
+        row = {"part": "minimum", "kind": str(minimum.kind), "risk": minimum.risk}
+        row |= {"m_vk": at.m_vk, "m_vv": at.m_vv, "bias": minimum.bias}
+        row |= {"at_infinity": minimum.at_infinity, "found": minimum.found}
+        for sign in (1.0, -1.0) if abs(at.m_kv) > 1e-6 else (1.0,):
+            rows.append(row | {"m_kk": at.m_kk, "m_kv": sign * at.m_kv, "mirror": sign < 0.0})
+    return rows
+
+
+def flow_rows(task: Task, name: str, m_kk: float, m_kv: float) -> list[Row]:
+    """Return gradient flow from keys in the plane, and values that are the best for them."""
+    activation = make_activation(name)
+    landscape = make_landscape(task, activation)
+    k = np.zeros(SIZE)
+    k[:2] = m_kk, m_kv
+    v, _ = landscape.at_best_values(k, activation.bias or 0.0)
+    flow = gradient_flow(task, name, start=(k, v), time=_TIME, landscape=landscape)
+    kept = np.unique(np.linspace(0, flow.times.size - 1, _PATH).astype(int))
+    table = flow.to_frame().iloc[kept].rename(columns={"times": "time"})
+    rows = rows_of(table)
+    end = {"minimum": flow.minimum, "status": str(flow.status), "part": "flow"}
+    return [row | end | {"order": order} for order, row in enumerate(rows)]
+
+
+def _calls(controls: Controls) -> list[Call]:
+    task, name = controls.make_task(), controls.focus
+    start = (controls.m_kk, controls.m_kv)
+    return [Call(plane_rows, (task, name)), Call(flow_rows, (task, name, *start))]
+
+
+def _frame(rows: list[Row], controls: Controls) -> pd.DataFrame:
+    frame = pd.DataFrame(rows)
+    wanted = ("part", "kind", "risk", "shown", "time", "order", "at_infinity", "mirror", "minimum")
+    return frame.reindex(columns=[*dict.fromkeys([*frame.columns, *wanted])])
+
+
+def _panels(controls: Controls, shape: Any) -> list[Panel]:
+    parts = ("plane", "minimum", "flow")
+    return [Panel(_plane(), parts, selects="pick"), Panel(_descent(controls), ("flow", "minimum"))]
+
+
+def _plane() -> Any:
+    import altair as alt
+
+    pick = alt.selection_point(name="pick", fields=["m_kk", "m_kv"], on="click", empty=False)
+    x = charts.x("m_kk", "m_kk: keys along k*", nice=False, grid=False)
+    y = charts.y("m_kv", "m_kv: keys along v*", nice=False, grid=False)
+    colors = alt.Scale(scheme="viridis", reverse=True)
+    legend = alt.Legend(title="risk", orient="bottom", direction="horizontal", columns=3)
+    # the border of a cell hides the seam to the next
+    cells = charts.part("plane").mark_rect(strokeWidth=1)
+    minima = charts.part("minimum").transform_filter("!datum.at_infinity")
+    kinds = ["matched", "mismatched", "other"]
+    ends = alt.Color(
+        "kind:N",
+        scale=alt.Scale(domain=kinds, range=[END_COLORS[kind] for kind in kinds]),
+        legend=alt.Legend(title=None, orient="top", columns=3),
+    )
+    path = charts.part("flow")
+    start = path.transform_filter("datum.order == 0")
+    tips = charts.tooltip("m_kk", "m_kv", "risk")
+    line: dict[str, Any] = {"strokeWidth": 3, "color": "white", "clip": True}
+    return charts.layered(
+        cells.encode(
+            x=charts.x("from_kk", "m_kk: keys along k*", nice=False, grid=False),
+            y=charts.y("from_kv", "m_kv: keys along v*", nice=False, grid=False),
+            x2="to_kk",
+            y2="to_kv",
+            fill=alt.Fill("shown:Q", scale=colors, legend=legend),
+            stroke=alt.Stroke("shown:Q", scale=colors, legend=None),
+            tooltip=tips,
+        ).add_params(pick),
+        path.mark_line(**line).encode(x=x, y=y, order="order:Q"),
+        path.mark_line(**line | {"color": "black", "strokeWidth": 1.4}).encode(
+            x=x, y=y, order="order:Q"
+        ),
+        start.mark_point(size=90, fill="white", stroke="black", clip=True).encode(
+            x=x, y=y, tooltip=tips
+        ),
+        minima.mark_point(shape="diamond", size=170, filled=True, opacity=1.0, clip=True).encode(
+            x=x, y=y, color=ends, tooltip=charts.tooltip("kind:N", "m_kk", "m_kv", "risk")
+        ),
+        height=440,
+    )
+
+
+def _descent(controls: Controls) -> Any:
+    """Return the risk along the flow, and the levels of the minima."""
+    rows = charts.part("flow").transform_calculate(after="datum.time + 0.01")
+    x = charts.x("after", "time + 0.01", log=True)
+    y = charts.y("risk")
+    tips = charts.tooltip("time", "risk", "m_kk", "m_kv", "m_vk", "m_vv")
+    shade = charts.color_of(controls.focus)
+    levels = (
+        charts.part("minimum")
+        .transform_filter("!datum.mirror")
+        .mark_rule(strokeDash=[2, 3], color=charts.GREY)
+    )
+    return charts.layered(
+        levels.encode(y=y, tooltip=charts.tooltip("kind:N", "risk")),
+        rows.mark_line(strokeWidth=charts.WIDTH, color=shade).encode(x=x, y=y, tooltip=tips),
+        title="risk along the flow; dotted: the minima",
+    )
+
+
+_NUMBERS = ("kind", "risk", "m_kk", "m_kv", "m_vk", "m_vv", "bias", "at_infinity")
+
+
+def _numbers(frame: pd.DataFrame, controls: Controls) -> pd.DataFrame:
+    rows = frame[(frame["part"] == "minimum") & ~frame["mirror"].eq(True)]
+    return listed(rows.reindex(columns=_NUMBERS), _NUMBERS)
+
+
+def _notes(frame: pd.DataFrame, controls: Controls) -> list[str]:
+    notes = []
+    flow = frame[frame["part"] == "flow"]
+    if len(flow):
+        end = flow.iloc[-1]
+        notes.append(
+            f"From ({controls.m_kk:g}, {controls.m_kv:g}) the flow leads to the {end['minimum']} "
+            f"minimum: risk {end['risk']:.5g} at time {end['time']:.3g}, {end['status']}."
+        )
+    if "at_infinity" in frame and frame["at_infinity"].eq(True).any():
+        notes.append(
+            "A minimum at infinity has no place in the plane: the risk falls as the keys grow."
+        )
+    if controls.focus == "erf" or make_activation(controls.focus).bias is None:
+        notes.append("The bias is learned by the flow; the plane has that of the best minimum.")
+    return notes
+
+
+_SCRIPT = """
+import numpy as np
+import pandas as pd
+
+from slrlab import gradient_flow, local_minima, make_activation, make_task
+from slrlab.theory.landscape.risk import make_landscape
+
+task = make_task($task, signal=$signal, length=$length, noise=$noise)
+activation = make_activation($activation)
+minima = local_minima(task, activation, starts=$starts).minima
+landscape = make_landscape(task, activation)
+
+# keys on the basis (k*, v*, two free directions), and the values that are best for them
+keys = np.array([$m_kk, $m_kv, 0.0, 0.0])
+values, slope = landscape.at_best_values(keys, activation.bias or 0.0)
+flow = gradient_flow(task, activation, start=(keys, values), time=$time, landscape=landscape)
+ends = flow.to_frame().iloc[[0, -1]].assign(part="flow")
+table = pd.DataFrame(
+    {
+        "part": "minimum",
+        "kind": [str(minimum.kind) for minimum in minima],
+        "risk": [minimum.risk for minimum in minima],
+        "m_kk": [minimum.order.m_kk for minimum in minima],
+        "m_kv": [minimum.order.m_kv for minimum in minima],
+    }
+)
+table = pd.concat([table, ends])
+print(table.to_csv(index=False))
+"""
+
+
+def _code(controls: Controls) -> str:
+    return script(
+        _SCRIPT,
+        controls,
+        activation=repr(controls.focus),
+        starts=_STARTS,
+        m_kk=controls.m_kk,
+        m_kv=controls.m_kv,
+        time=_TIME,
+    )
+
+
+def _static(report: Report | None) -> StaticTable:
+    base = _START
+    labels = [f"({x:g}, {y:g})" for x, y in _STATIC_STARTS]
+    rows: list[Row] = []
+    settings = list(itertools.product(base.activations, _STATIC_SIGNALS))
+    for done, (name, signal) in enumerate(settings):
+        if report is not None:
+            report(done, len(settings), "landscape")
+        task = base.make_task(signal=signal)
+        given: Row = {"activation": name, "signal": signal}
+        rows += [row | given for row in plane_rows(task, name, _STATIC_POINTS)]
+        for label, (m_kk, m_kv) in zip(labels, _STATIC_STARTS, strict=True):
+            path = flow_rows(task, name, m_kk, m_kv)
+            rows += [row | given | {"start": label} for row in path]
+    frame = _frame(rows, base)
+    kept = ["part", "activation", "signal", "start", "m_kk", "m_kv", "shown", "risk"]
+    kept += [
+        "from_kk",
+        "from_kv",
+        "to_kk",
+        "to_kv",
+        "kind",
+        "m_vk",
+        "m_vv",
+        "bias",
+        "at_infinity",
+        "mirror",
+        "time",
+        "order",
+    ]
+    return StaticTable(
+        frame[[*kept, "minimum", "status"]],
+        (
+            Choice("activation", "activation", base.activations, base.activation),
+            Choice("signal", "signal ν", _STATIC_SIGNALS, base.signal),
+            Choice(
+                *("start", "start of the flow", tuple(labels), labels[4]),
+                tuple({"m_kk": m_kk, "m_kv": m_kv} for m_kk, m_kv in _STATIC_STARTS),
+            ),
+        ),
+        {"": Variant(base, ("activation", "signal", "start"))},
+        _NUMBERS[:6],
+        part="minimum",
+    )
+
+
+VIEW = View(
+    name="landscape",
+    title="Landscape: where training goes",
+    about=(
+        "Colours are the risk of keys in the plane of the two teachers, with the values that are "
+        "best for them; diamonds are its minima. At the matched minimum the keys have learned k*; "
+        "at a mismatched one they have learned v*, and training is stuck there. Click anywhere, "
+        "or give a start, and follow gradient flow from it."
+    ),
+    formula=r"\dot{k} = -\partial E / \partial k, \quad \dot{v} = -\partial E / \partial v",
+    calls=_calls,
+    frame=_frame,
+    panels=_panels,
+    drawn_by=("activation", "activations"),
+    numbers=_numbers,
+    code=_code,
+    static=_static,
+    start=_START,
+    controls=("activation", "m_kk", "m_kv"),
+    legend=False,
+    notes=_notes,
+)

@@ -1,0 +1,174 @@
+"""The views without a browser: their numbers and scripts against the library."""
+
+import contextlib
+import io
+from dataclasses import replace
+from io import StringIO
+
+import pandas as pd
+import pytest
+
+from slrlab import SpikedSLR, bayes_risk, draw_haystack, minimal_risk, require
+from slrlab.experiments.stored import stored_trained_row
+from slrlab.explorer.controls import Controls
+from slrlab.explorer.view import Call, literal, script, words
+from slrlab.explorer.views import VIEWS
+from slrlab.model.activations import ACTIVATIONS
+
+CHEAP = Controls(signal=9.0, length="20", activations=("linear",), activation="linear")
+
+
+def printed(code):
+    """Run a script as a user would; return the table that it prints."""
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(compile(code, "copied", "exec"), {"__name__": "__main__"})
+    return pd.read_csv(StringIO(out.getvalue()))
+
+
+def test_six_views_say_what_they_show():
+    assert list(VIEWS) == ["retrieve", "population", "samples", "landscape", "atlas", "plan"]
+    for view in VIEWS.values():
+        assert view.about.count(". ") == 2, view.name  # three sentences
+        assert view.formula
+        assert view.title.lower().startswith(view.name)
+        for kind in (view.start, CHEAP):
+            compile(view.code(kind), view.name, "exec")
+        assert all(isinstance(call, Call) and hash(call) for call in view.calls(view.start))
+
+
+def test_views_have_something_to_draw_at_once():
+    """Where a session begins the first table is stored: no view is empty for long."""
+    for name in ("retrieve", "population", "samples", "atlas", "plan"):
+        view = VIEWS[name]
+        rows = [row for call in view.calls(view.start) if call.quick for row in call.run()]
+        frame = view.frame(rows, view.start)
+        assert len(frame) > 20, name
+        view.notes(frame, view.start)
+        view.numbers(frame, view.start)
+
+
+@pytest.mark.parametrize("x", ["signal", "length"])
+def test_population_is_the_librarys_and_so_is_its_script(x):
+    view, controls = VIEWS["population"], replace(CHEAP, x=x, noise=0.5)
+    table = view.table(controls)
+    here = table[table["here"]].set_index("activation")
+    task = SpikedSLR(9.0, 20, 0.5)
+    assert here.loc["linear", "risk"] == pytest.approx(minimal_risk(task, "linear").risk, rel=1e-8)
+    assert here.loc["Bayes", "risk"] == pytest.approx(bayes_risk(task).risk, rel=1e-8)
+    shown = view.numbers(table, controls)
+    assert shown["risk"].tolist() == [f"{risk:.5g}" for risk in here["risk"]]
+
+
+def test_the_script_of_population_prints_its_table():
+    view, controls = VIEWS["population"], replace(CHEAP, x="length")
+    table = view.table(controls)
+    copied = printed(view.code(controls))
+    assert len(copied) == len(table)
+    assert copied["risk"].to_numpy() == pytest.approx(table["risk"].to_numpy(), rel=1e-7)
+
+
+def test_an_infinite_signal_and_a_law_of_lengths_are_listed_beside_the_curves():
+    view = VIEWS["population"]
+    controls = replace(CHEAP, signal=float("inf"))
+    rows = [row for call in view.calls(controls)[:2] for row in call.run()]
+    frame = view.frame(rows, controls)
+    assert "infinite signal" in view.notes(frame, controls)[0]
+    random = replace(CHEAP, length="1,2,3", x="length")
+    rows = [row for call in view.calls(random)[:2] for row in call.run()]
+    assert view.frame(rows, random)["here"].tolist() == [True, True]
+    assert "fixed lengths" in view.notes(view.frame(rows, random), random)[0]
+
+
+def test_retrieve_shows_a_sequence_of_the_library_and_its_script_prints_it():
+    view, controls = VIEWS["retrieve"], replace(CHEAP, length="300", seed=4)
+    rows = view.calls(controls)[0].run()
+    frame = view.frame(rows, controls)
+    drawn = draw_haystack(controls.make_task(), ["linear"], seed=4)
+    read = frame[frame["part"] == "prediction"].set_index("activation")
+    assert read["prediction"].to_dict() == pytest.approx(drawn.predictions, rel=1e-7)
+    tokens = frame[(frame["part"] == "token") & (frame["activation"] == "linear")]
+    needle = tokens[tokens["relevant"].astype(bool)].iloc[0]
+    assert needle["score"] == pytest.approx(drawn.scores[drawn.location])
+    assert tokens["weight"].max() == pytest.approx(drawn.weights["linear"].max(), rel=1e-7)
+    assert "of 300 tokens are drawn" in view.notes(frame, controls)[0]
+    copied = printed(view.code(controls)).set_index("activation")
+    assert copied["prediction"].to_dict() == pytest.approx(drawn.predictions)
+
+
+def test_samples_show_rough_points_until_the_best_ridges_are_found():
+    view, controls = VIEWS["samples"], replace(CHEAP, signal=4.1, length="2")
+    rough = [call for call in view.calls(controls) if call.stage == 0]
+    assert [call.given[2] for call in rough] == [4.0, 32.0, 1.0]
+    kept = stored_trained_row(SpikedSLR(4.0, 3), "linear", 4.0)
+    found = kept | {"part": "trained", "trusted": True}
+    guess = found | {"rough": True, "risk": found["risk"] + 0.01}
+    frame = view.frame([guess], controls)
+    assert "upper bound" in view.notes(frame, controls)[0]
+    assert view.frame([guess, found], controls)["risk"].tolist() == [found["risk"]]
+    given = replace(controls, ridge="given")
+    assert all(call.stage for call in view.calls(given))
+
+
+def test_samples_say_where_the_theory_is_not_to_be_trusted_and_shade_the_hard_phase():
+    view, controls = VIEWS["samples"], VIEWS["samples"].start
+    rows = view.rows(controls)
+    frame = view.frame(rows, controls)
+    hard = frame[frame["part"] == "hard"].iloc[0]
+    assert 0.99 < hard["from_alpha"] < 1.01 < hard["to_alpha"]
+    notes = view.notes(frame, controls)
+    assert any("Hard phase" in note for note in notes)
+    doubtful = [row | {"trusted": False} if row.get("part") == "trained" else row for row in rows]
+    assert any(
+        "not to be trusted" in n for n in view.notes(view.frame(doubtful, controls), controls)
+    )
+    long = replace(controls, length="1000")
+    assert "lengths up to 100" in view.notes(view.frame(view.rows(long), long), long)[0]
+
+
+def test_the_atlas_ranks_an_activation_of_ones_own():
+    view = VIEWS["atlas"]
+    own = "elementwise: 1 + x/2"  # linear attention, written differently
+    controls = Controls(activations=("softmax", own))
+    calls = view.calls(controls)
+    assert len(calls) == 15
+    partial_rows = [*calls[0].run(), *calls[1].run()]
+    assert own not in view.numbers(view.frame(partial_rows, controls), controls)["activation"]
+    rows = calls[0].run()
+    linear = [row for row in rows if row["activation"] == "linear"]
+    rows += [row | {"activation": own} for row in linear]
+    ranked = view.frame(rows, controls)
+    notes = view.notes(ranked, controls)
+    assert any(note.startswith(f"{own}: rank ") for note in notes)
+    assert ranked[ranked["part"] == "ranking"]["rank"].tolist() == list(
+        range(1, len(ACTIVATIONS) + 2)
+    )
+
+
+def test_plan_has_what_require_answers_and_says_what_cannot():
+    view = VIEWS["plan"]
+    controls = replace(CHEAP, target=0.3)
+    rows = [row for call in view.calls(controls) if call.quick for row in call.run()]
+    needs = [c for c in view.calls(controls) if c.given[-2:] == (0.3, None)]
+    rows += [row for call in needs for row in call.run()]
+    frame = view.frame(rows, controls)
+    answer = {
+        n.activation: n.signal for n in require(risk=0.3, length=20, activations="linear").needs
+    }
+    shown = frame[frame["part"] == "need"].set_index("activation")["signal"]
+    assert shown["linear"] == pytest.approx(answer["linear"])
+    line = frame[(frame["part"] == "length") & (frame["tokens"] == 20.0)].set_index("activation")
+    assert line.loc["Bayes", "signal"] == pytest.approx(answer["Bayes"], rel=0.005)
+    copied = printed(view.code(controls)).set_index("activation")
+    assert copied["signal"].to_dict() == pytest.approx(answer)
+    impossible = replace(CHEAP, task="max", signal=2.0, target=0.1)
+    (call,) = [c for c in view.calls(impossible) if c.given[-2:] == (0.1, None)]
+    rows = [*call.run(), *view.calls(impossible)[0].run()]
+    assert any("stays above" in n for n in view.notes(view.frame(rows, impossible), impossible))
+
+
+def test_code_and_words_are_readable():
+    assert literal([1.0, 2.0]) == "[1.0, 2.0]"
+    assert max(map(len, literal([float(n) for n in range(100)]).splitlines())) < 100
+    assert script("\nx = $x  # $task\n", CHEAP, x=[1]) == "x = [1]  # 'spiked'\n"
+    assert words("hit_rate") == "hit rate"
