@@ -134,6 +134,7 @@ MAKERS = {
     "ActivationComparison": (lambda: compare(TASK, ["softmax", "linear"]), 3),
     "Departure": (lambda: departure("needles", [1, 2], activations=["linear"], **TOKENS), 3),
     "HeadsPath": (lambda: specialised().runs[0].flow, 4),
+    "Haystack": (lambda: slrlab.draw_haystack(TASK, ["softmax"]), 2),
     "KeyFit": (labelled, 1),
     "LabelSimulation": (
         lambda: simulate_labels(TASK, **TRAINED, **SMALL, test_samples=50),
@@ -196,6 +197,7 @@ KEYS = {
     "WeightStatistics": "status hit_rate mean_weight total entropy scale distance scaled_distance "
     "miscalibration bin_weight bin_posterior bin_posterior_error bin_tokens m_k R_k bias "
     f"samples errors activation {WHERE}",
+    "Haystack": f"status scores values location label weights predictions {WHERE} seed",
     "BestMap": f"status scores values exact risk exact_risk error {WHERE}",
     "BiasLimit": f"status bias excess excess_error rate constant constant_error activation {WHERE}",
     "ExcessParts": "status excess angle shape_part shape_part_error size_part size_part_error "
