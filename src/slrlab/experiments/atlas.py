@@ -92,11 +92,10 @@ def atlas(
 def stored_atlas() -> pd.DataFrame:
     """Return the table of all registered activations on the panel that the package ships.
 
-    Its numbers are those of `atlas`, to ten digits.
+    Its numbers are those of `atlas`, to nine digits; ``make tables`` computes them again.
     """
-    with (resources.files(__package__) / "atlas.csv").open(encoding="utf-8") as file:
-        frame = pd.read_csv(file, dtype={"length": str}).astype(dict.fromkeys(_NUMBERS[:2], float))
-    return frame.assign(setting=setting_labels(frame))
+    with (resources.files(__package__) / "stored" / "atlas.csv").open(encoding="utf-8") as file:
+        return pd.read_csv(file, dtype={"length": str}).astype(dict.fromkeys(_NUMBERS[:2], float))
 
 
 def ranked_among_stored(
