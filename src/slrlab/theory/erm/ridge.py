@@ -35,7 +35,7 @@ from slrlab.theory.erm.solve import Solver, checked
 from slrlab.theory.erm.stability import MOST_GAP
 
 _SEARCH_SIZE, _FINAL_SIZE = 10, 11  # log2 of the size of a block
-_ROUGH = 1e-2  # tolerance from which samples of half that size are enough
+_ROUGH = 2e-2  # tolerance from which samples of half that size are enough
 _SMALLEST_LOG_V = -12.0  # a ridge of about 1e5: the vector is zero
 _LEAST_GAIN = 0.05  # of the tolerance: the search stops where the model predicts less
 _OTHER_SAMPLE = 1 << 32  # added to the seed of the second search
