@@ -10,8 +10,7 @@ scores ``z*`` are independent standard normals). Two families cover the tasks kn
 `SelectionTask`
     all tokens are ``N(0, 1)``; the location is drawn with probability ``w(χ*_ℓ)/Σ w(χ*)``.
 
-A new task subclasses one of them and gives one function. This module must not know how risks
-are computed.
+A new task gives one function. This module must not know how risks are computed.
 """
 
 from __future__ import annotations
@@ -57,15 +56,13 @@ class Task(ABC):
 
     # written out because it takes more kinds of length than the attribute has
     def __init__(self, signal: float, length: LengthLike, noise: float = 0.0) -> None:
-        given = {"signal": signal, "length": length, "noise": noise}
-        for name, value in given.items():
+        for name, value in (("signal", signal), ("length", length), ("noise", noise)):
             object.__setattr__(self, name, value)
         self.__post_init__()
 
     def __post_init__(self) -> None:
-        finite = not self.allows_infinite_signal
-        signal = _checks.non_negative(self.signal, "signal", finite=finite)
-        object.__setattr__(self, "signal", signal)
+        bounded = {"finite": not self.allows_infinite_signal}
+        object.__setattr__(self, "signal", _checks.non_negative(self.signal, "signal", **bounded))
         object.__setattr__(self, "length", LengthLaw.of(self.length))
         object.__setattr__(self, "noise", _checks.non_negative(self.noise, "noise"))
         if self.noise > 1e100:
@@ -144,8 +141,7 @@ class IndependentTask(Task):
     def sample_scores(
         self, rng: np.random.Generator, size: int, length: int
     ) -> tuple[FloatArray, npt.NDArray[np.int64]]:
-        scores = rng.standard_normal((size, length))
-        location = rng.integers(length, size=size)
+        scores, location = rng.standard_normal((size, length)), rng.integers(length, size=size)
         scores[np.arange(size), location] = self.sample_relevant(rng, size)
         return scores, location
 
@@ -196,8 +192,7 @@ class TiltedTask(IndependentTask):
         return self.log_ratio(scores)
 
     def relevant_scores(self, uniforms: FloatArray) -> FloatArray:
-        x = np.linspace(*self.relevant_interval, 20001)
-        density = np.exp(self.log_ratio(x) - x**2 / 2.0)
+        x, density = self._relevant_density()
         mass = np.concatenate([[0.0], np.cumsum(density[1:] + density[:-1])])
         return np.asarray(np.interp(uniforms * mass[-1], mass, x))
 
@@ -314,14 +309,12 @@ def check_task(task: Task) -> None:
 
     Raises
     ------
-    TypeError
-        If the task belongs to neither family.
-    ValueError
-        If a density ratio does not have mean 1, or a weight decreases.
+    TypeError, ValueError
+        If the task is of neither family; if a density ratio has not mean 1, or a weight decreases.
     """
     if not isinstance(task, TiltedTask | SelectionTask):
-        name = type(task).__name__ if isinstance(task, Task) else repr(task)
-        raise TypeError(f"task must be a TiltedTask or a SelectionTask, got {name}")
+        given = type(task).__name__ if isinstance(task, Task) else repr(task)
+        raise TypeError(f"task must be a TiltedTask or a SelectionTask, got {given}")
     task.check()
 
 
