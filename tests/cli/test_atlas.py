@@ -36,6 +36,7 @@ def _few(whole, *tasks, report, samples=None, workers=None):
     return whole(*tasks, activations=FEW, workers=1)
 
 
+@pytest.mark.slow
 def test_the_atlas_prints_training_and_writes_its_files(run, small, tmp_path):
     code, out, _ = run("atlas", "--out", str(tmp_path))
     assert code == 0

@@ -94,6 +94,7 @@ def test_the_training_time_is_when_the_flows_have_covered_the_fraction(frame):
     assert min(covered("linear", row["slowest_time"])) == pytest.approx(FRACTION, abs=2e-3)
 
 
+@pytest.mark.slow
 def test_a_flow_that_ends_at_another_minimum_never_gets_there():
     row = atlas_training(["laplace"], alphas=[], workers=1).iloc[0]
     assert gradient_flow(TASK, "laplace", seed=0).minimum == "mismatched"

@@ -27,6 +27,7 @@ def test_the_standard_settings_cover_what_they_should():
     assert {setting.task.noise for setting in STANDARD} == {0.0, 0.3}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", STANDARD[:2] + STANDARD[3:4] + STANDARD[7:8], ids=str)
 def test_theory_and_simulation_agree(setting):
     # four settings: one in 250 runs of this test would fail by chance; the seeds are fixed
