@@ -53,15 +53,15 @@ def population_row(task: Task, kind: Kind | None) -> Row:
         row = setting_row(task, BAYES_NAME) | {"risk": best.risk, "error": best.error}
         row |= {"weight": best.posterior_weight, "hit_rate": hit_rate(task)}
         return row | {"status": str(best.status)}
-    found = minimal_risk(task, kind)
+    result = minimal_risk(task, kind)
     row = setting_row(task, make_activation(kind).name)
-    row |= {"risk": found.risk, "error": found.error, "weight": found.scaled_weight}
-    row |= {"hit_rate": _hit_rate(task, kind, found)}
-    row |= {"m_k": found.m_k, "m_v": found.m_v, "bias": found.bias}
-    return row | {"status": str(found.status)}
+    row |= {"risk": result.risk, "error": result.error, "weight": result.scaled_weight}
+    row |= {"hit_rate": _hit_rate(task, kind, result)}
+    row |= {"m_k": result.m_k, "m_v": result.m_v, "bias": result.bias}
+    return row | {"status": str(result.status)}
 
 
-def _hit_rate(task: Task, kind: Kind, found: PopulationRisk) -> float:
+def _hit_rate(task: Task, kind: Kind, result: PopulationRisk) -> float:
     """Return the hit rate of an activation at its best keys."""
     if make_activation(kind).name in STANDARD:  # increasing, all of them
         return hit_rate(task)
@@ -69,7 +69,7 @@ def _hit_rate(task: Task, kind: Kind, found: PopulationRisk) -> float:
         return math.nan
     samples = min(max(_TOKENS // task.length.longest, _FEWEST), _MOST)
     try:
-        return weight_statistics(task, kind, found, samples=samples).hit_rate
+        return weight_statistics(task, kind, result, samples=samples).hit_rate
     except (ComputationError, ValueError):  # an infinite score
         return math.nan
 
@@ -88,17 +88,17 @@ def trained_row(
     """
     given: Row = {"alpha": alpha, "tolerance": tolerance}
     if ridges is None:
-        found = optimal_ridge(task, kind, **given)
+        result = optimal_ridge(task, kind, **given)
     else:
-        found = erm_theory(task, kind, ridge_k=ridges[0], ridge_v=ridges[1], **given)
-    known = Compared(found, None).to_dict()
+        result = erm_theory(task, kind, ridge_k=ridges[0], ridge_v=ridges[1], **given)
+    known = Compared(result, None).to_dict()
     kept = ("alpha", "risk", "error", "ridge_k", "ridge_v", "status")
     row = setting_row(task, make_activation(kind).name) | {name: known[name] for name in kept}
-    margin = 2.0 * found.test_risk_error
-    row |= {"low": found.test_risk_low - margin, "high": found.test_risk_high + margin}
-    row |= {"stable": found.stable}
+    margin = 2.0 * result.test_risk_error
+    row |= {"low": result.test_risk_low - margin, "high": result.test_risk_high + margin}
+    row |= {"stable": result.stable}
     row |= {"trusted": is_trusted(row, tolerance)}
-    return row | {"hit_rate": hit_rate(task, found) if found.status.usable else math.nan}
+    return row | {"hit_rate": hit_rate(task, result) if result.status.usable else math.nan}
 
 
 def is_trusted(row: Row, tolerance: float) -> bool:
