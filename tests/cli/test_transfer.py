@@ -57,7 +57,10 @@ def test_all_activations_at_once(run, monkeypatch, tmp_path):
         (["--rule", "twice"], "--rule must be one of constant, sqrt-log, log, best, got twice"),
         (["--alpha", "-1"], "--alpha must be a number > 0 or inf, got -1.0"),
         (["--signal", "inf"], "--signal must be finite: else the best keys are infinite, got inf"),
-        (["--csv", "a.txt"], "--csv must be a file that ends with .csv in a folder that exists"),
+        (
+            ["--csv", "a.txt"],
+            "--csv must be a file that ends with .csv in a folder that exists, got a.txt",
+        ),
         (["--atlas", "--fit", "2,3"], "--fit must be one length with --atlas, got 2,3"),
         (["--atlas", "--alpha", "2"], "--alpha must be inf with --atlas, got 2.0"),
     ],

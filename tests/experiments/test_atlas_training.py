@@ -112,10 +112,11 @@ def test_mismatched_minima_have_the_risks_of_figure_5():
     assert linear["mismatched_risk"] == pytest.approx(0.83, abs=5e-3)
 
 
-def test_a_risk_that_is_trivial_is_marked_and_has_no_rank(frame, monkeypatch):
+@pytest.mark.parametrize("above", [0.0, 0.06])
+def test_a_risk_that_is_trivial_or_worse_is_marked_and_has_no_rank(frame, monkeypatch, above):
     """A search among ridges at which nothing is learned ends where it starts."""
     there = erm_theory(TASK, "linear", alpha=ALPHA, ridge_k=1e3, ridge_v=1e3, tolerance=0.1)
-    stuck = replace(there, test_risk=TASK.trivial_risk, test_risk_error=0.0)
+    stuck = replace(there, test_risk=TASK.trivial_risk + above, test_risk_error=0.0)
     monkeypatch.setattr(atlas_module, "trained_curve", lambda *_: [stuck])
     row = atlas_training(["hardmax"], alphas=[ALPHA], workers=1).iloc[0]
     assert row["reason"] == NOTHING_LEARNED

@@ -72,7 +72,7 @@ def target(*kinds: str) -> Parser:
     def read(text: Any) -> Path:
         path = Path(text)
         if not (path.parent.is_dir() and path.suffix in kinds):
-            _checks.fail("file", accepted, path)
+            _checks.fail("file", accepted, str(path))
         return path
 
     return parser(read)
