@@ -3,7 +3,7 @@
 A token is embedded; a causal convolution of three tokens is added, so that a position knows the
 token before it; what the mixer reads is normalised, gated and added; the answer is the product with
 the embeddings. There is no layer beside these. Parameters are one vector: training and checkpoints
-need to know no more. This module must not know tasks or training.
+need to know no more. This module must not know how a model is trained.
 """
 
 from __future__ import annotations
@@ -19,10 +19,12 @@ import numpy.typing as npt
 from slrlab import _checks
 from slrlab.retrieval.extra import import_torch
 from slrlab.retrieval.mixers import Mixer, at_positions, make_mixer, scores
+from slrlab.retrieval.tasks import RetrievalTask
 
 Tensor = Any
 _KERNEL = 3
 _EPSILON = 1e-6
+_EMBEDDING = 0.5  # standard deviation of an entry before training
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,16 @@ class Model:
     tokens: bool = True
     gated: bool = True
     slope: str = "lightning"
+
+    @classmethod
+    def of(cls, task: RetrievalTask, mixer: str = "softmax", width: int = 16) -> Model:
+        """Return the model of a task.
+
+        >>> from slrlab.retrieval.tasks import RecallTask
+        >>> Model.of(RecallTask(), "tnl").parameters
+        4160
+        """
+        return cls(mixer, width, task.features, task.classes, task.tokens)
 
     def __post_init__(self) -> None:
         make_mixer(self.mixer, slope=self.slope)
@@ -78,8 +90,7 @@ class Model:
             elif len(shape) == 1:
                 parts.append(np.ones(shape))
             else:
-                inputs = 1 if name in ("embedding", "answers") else shape[0]
-                std = _EMBEDDING if inputs == 1 else inputs**-0.5
+                std = _EMBEDDING if name in ("embedding", "answers") else shape[0] ** -0.5
                 parts.append(std * rng.standard_normal(math.prod(shape)))
         return np.concatenate(parts).astype(np.float32)
 
@@ -121,16 +132,14 @@ class Model:
     def _before_mixer(self, p: dict[str, Tensor], inputs: Tensor) -> tuple[Tensor, Tensor]:
         """Return the tokens after the convolution, and normalised."""
         torch = import_torch()
-        x = p["embedding"][inputs] if self.tokens else inputs @ p["embedding"]
+        lookup = torch.nn.functional.embedding
+        x = lookup(inputs, p["embedding"]) if self.tokens else inputs @ p["embedding"]
         h = _normal(x) * p["before_convolution"]
         length = h.shape[1]
         padded = torch.nn.functional.pad(h, (0, 0, _KERNEL - 1, 0))
         shifted = [padded[:, _KERNEL - 1 - back :][:, :length] for back in range(_KERNEL)]
         x = x + torch.cat(shifted, -1) @ p["convolution"]
         return x, _normal(x) * p["before_mixer"]
-
-
-_EMBEDDING = 0.5  # standard deviation of an entry before training
 
 
 def _normal(x: Tensor) -> Tensor:

@@ -130,10 +130,7 @@ class RecallTask:
         by_position = np.argsort(positions, axis=1)
         return Batch(
             inputs,
-            *(
-                np.take_along_axis(one, by_position, axis=1)
-                for one in (positions, values, sources)
-            ),
+            *(np.take_along_axis(one, by_position, axis=1) for one in (positions, values, sources)),
         )
 
 
@@ -158,7 +155,7 @@ class NeedleTask:
 
     def __post_init__(self) -> None:
         _even(self.vocabulary, "vocabulary", 6)
-        _checks.integer(self.length, "length", low=3)
+        _checks.integer(self.length, "length", low=4)
         _checks.choice(self.filler, "filler", FILLERS)
 
     @property
@@ -180,7 +177,8 @@ class NeedleTask:
         if self.filler == "unused":  # any other key: those above it move down by one
             inputs = rng.integers(1, half - 1, size=inputs.shape)
             inputs += inputs >= keys[:, None]
-        at = rng.integers(self.length - 2, size=sequences)
+        # at least one token of filler stands between the pair and the question
+        at = rng.integers(self.length - 3, size=sequences)
         inputs[rows, at], inputs[rows, at + 1], inputs[:, -1] = keys, values, keys
         last = np.full((sequences, 1), self.length - 1)
         return Batch(inputs, last, values[:, None], at[:, None] + 1)
