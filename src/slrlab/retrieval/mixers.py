@@ -55,13 +55,13 @@ def make_mixer(name: str, *, slope: str = "lightning") -> Mixer:
     {'forget': ('width', 3.0)}
     """
     _checks.choice(name, "mixer", (*RECURRENT, *MAPS))
+    log_decay = tnl_log_decay(slope)
     if name in MAPS:
         start = MAPS[name].start
         own = {} if start is None else {"scalar": ("one", start)}
         return Mixer(name, lambda x, at, p: _attend(name, x, at, p), own)
     if name == "tnl":
-        decay = tnl_log_decay(slope)
-        return Mixer(name, lambda x, at, p: _kernel(x, at, p, decay), {})
+        return Mixer(name, lambda x, at, p: _kernel(x, at, p, log_decay), {})
     return RECURRENT[name]
 
 
@@ -82,7 +82,8 @@ def tnl_log_decay(
     _checks.choice(slope, "slope", SLOPES)
     if slope == "fla":
         return -(8.0 * head / heads) * (1.0 - layer / layers)
-    return -(2.0 ** (-8.0 * (head + 1) / heads)) * (1.0 - layer / max(layers - 1, 1) + 1e-5)
+    rate: float = 2.0 ** (-8.0 * (head + 1) / heads)
+    return -rate * (1.0 - layer / max(layers - 1, 1) + 1e-5)
 
 
 def scores(
@@ -92,9 +93,9 @@ def scores(
     torch = import_torch()
     width = x.shape[-1]
     queries = at_positions(x, positions) @ parameters["query"]
-    found = queries @ (x @ parameters["key"]).mT / math.sqrt(width)
+    pair_scores = queries @ (x @ parameters["key"]).mT / math.sqrt(width)
     seen = torch.arange(x.shape[1]) <= positions[..., None]
-    return found, seen, (positions + 1.0)[..., None]
+    return pair_scores, seen, (positions + 1.0)[..., None]
 
 
 def at_positions(x: Tensor, positions: Tensor) -> Tensor:
@@ -103,8 +104,8 @@ def at_positions(x: Tensor, positions: Tensor) -> Tensor:
 
 
 def _attend(name: str, x: Tensor, positions: Tensor, p: dict[str, Tensor]) -> Tensor:
-    found, seen, count = scores(x, positions, p)
-    weights = MAPS[name].weights(found, seen, count, p.get("scalar", 0.0))
+    pair_scores, seen, count = scores(x, positions, p)
+    weights = MAPS[name].weights(pair_scores, seen, count, p.get("scalar", 0.0))
     return weights @ (x @ p["value"])
 
 

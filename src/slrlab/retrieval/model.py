@@ -126,8 +126,8 @@ class Model:
             _checks.fail("mixer", "an attention, which has scores", self.mixer)
         p = self.named(vector)
         _, h = self._before_mixer(p, inputs)
-        found, seen, _ = scores(h, positions, p)
-        return found.masked_fill(~seen, math.nan)
+        pair_scores, seen, _ = scores(h, positions, p)
+        return pair_scores.masked_fill(~seen, math.nan)
 
     def _before_mixer(self, p: dict[str, Tensor], inputs: Tensor) -> tuple[Tensor, Tensor]:
         """Return the tokens after the convolution, and normalised."""

@@ -2,7 +2,7 @@
 
 Inside a chunk the outputs are sums over earlier tokens; from chunk to chunk a matrix of the size of
 the keys times that of the values is carried. Every exponential is of a number below zero, so that
-nothing overflows. `slrlab.retrieval.reference` has the same recurrences token by token.
+nothing overflows. The tests compare both with the recurrences token by token.
 """
 
 from __future__ import annotations

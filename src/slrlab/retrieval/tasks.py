@@ -90,6 +90,8 @@ class RecallTask:
         _even(self.length, "length", 4)
         _checks.positive(self.power, "power")
         _checks.choice(self.filler, "filler", FILLERS)
+        if not self._counts:
+            _checks.fail("pairs", "a number or several", self.pairs)
         most = min(self.length // 4, self.vocabulary // 2 - 2)
         for count in self._counts:
             if _checks.integer(count, "pairs") > most:
@@ -144,7 +146,7 @@ class NeedleTask:
     --------
     >>> batch = NeedleTask(vocabulary=16, length=8).draw(np.random.default_rng(1), 1)
     >>> print(batch.inputs[0], batch.targets[0], batch.sources[0])
-    [ 0  0  0  0  4 12  0  4] [12] [5]
+    [ 0  0  0  4 12  0  0  4] [12] [4]
     """
 
     vocabulary: int = 128
@@ -256,7 +258,8 @@ class MarkovTask:
     def __post_init__(self) -> None:
         _checks.integer(self.vocabulary, "vocabulary", low=max(2, len(self.probabilities)))
         _checks.integer(self.length, "length", low=2)
-        if min(self.probabilities) <= 0.0 or not math.isclose(sum(self.probabilities), 1.0):
+        least, total = min(self.probabilities, default=0.0), sum(self.probabilities)
+        if least <= 0.0 or not math.isclose(total, 1.0):
             _checks.fail("probabilities", "positive numbers with sum 1", self.probabilities)
         order = np.random.default_rng(self.seed).random((self.vocabulary, self.vocabulary))
         successors = order.argsort(axis=1)[:, : len(self.probabilities)]

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
@@ -172,15 +173,12 @@ def measure(model: Model, vector: Any, batch: Batch) -> tuple[float, float]:
     return losses / (rows * questions), right / (rows * questions)
 
 
-def test(
+def evaluate(
     model: Model, vector: Any, task: RetrievalTask, *, seed: int = 0, sequences: int = 512
 ) -> tuple[float, float]:
     """Return loss and accuracy on sequences that training and checks have not seen."""
     with single_thread():
         return measure(model, vector, task.draw(_stream(seed, _TESTS), sequences))
-
-
-test.__test__ = False  # type: ignore[attr-defined]  # no test of this package
 
 
 def head_scores(
@@ -196,8 +194,8 @@ def head_scores(
         _checks.fail("task", "one whose answers stand at a location", task.name)
     inputs, positions, _ = tensors(batch, slice(None))
     with single_thread(), torch.no_grad():
-        found = model.scores(torch.as_tensor(vector), inputs, positions[:, -1:])
-    return found[:, 0].double().numpy(), batch.sources[:, -1]
+        pair_scores = model.scores(torch.as_tensor(vector), inputs, positions[:, -1:])
+    return pair_scores[:, 0].double().numpy(), batch.sources[:, -1]
 
 
 def tensors(batch: Batch, rows: slice) -> tuple[Tensor, Tensor, Tensor]:
@@ -288,13 +286,15 @@ def _read(path: Path | None, label: str) -> _State | None:
         return None
     torch = import_torch()
     try:
-        with np.load(path, allow_pickle=False) as held:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as held:
             arrays = {name: held[name] for name in held.files}
         if str(arrays["run"]) != label:
-            _checks.fail("checkpoint", "a file of this run", path)
-        vectors = [torch.from_numpy(arrays[name]) for name in ("vector", "first", "second")]
+            raise ValueError("another run")
+        vector, first, second = (
+            torch.from_numpy(arrays[name]) for name in ("vector", "first", "second")
+        )
         checks = [(float(loss), float(accuracy)) for loss, accuracy in arrays["checks"]]
-    except (KeyError, OSError, EOFError) as problem:
+        step = int(arrays["step"])
+    except (KeyError, OSError, EOFError, ValueError, BadZipFile) as problem:
         raise ValueError(f"checkpoint must be a file of this run, got {path}") from problem
-    vectors[0].requires_grad_(True)
-    return _State(*vectors, int(arrays["step"]), checks)
+    return _State(vector.requires_grad_(True), first, second, step, checks)
