@@ -28,7 +28,7 @@ def entries(names: list[str]) -> str:
 
 def _lines(names: list[str]) -> Iterator[str]:
     yield from (".. autosummary::", "   :nosignatures:", "")
-    yield from (f"   slrlab.{name}" for name in names)
+    yield from (f"   ~slrlab.{name}" for name in names)
     for name in names:
         value = getattr(slrlab, name)
         kind = "function" if not isinstance(value, type) else "class"

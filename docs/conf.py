@@ -46,6 +46,7 @@ sphinx_gallery_conf = {
     "within_subsection_order": "FileNameSortKey",
     "abort_on_example_error": True,
     "download_all_examples": False,
+    "default_thumb_file": str(Path(__file__).parent / "assets" / "figure-2.png"),
     "remove_config_comments": True,
     "show_signature": False,
     "write_computation_times": False,
@@ -55,6 +56,7 @@ sphinx_gallery_conf = {
 html_theme = "pydata_sphinx_theme"
 html_math_renderer = "mathml"
 html_title = "slrlab"
+html_context = {"default_mode": "auto"}
 html_static_path = ["assets"]
 html_css_files = ["extra.css"]
 html_show_sourcelink = False
