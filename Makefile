@@ -27,7 +27,7 @@ $(VENV)/explorer: $(VENV)/dev
 	@touch $@
 
 $(VENV)/extras: $(VENV)/explorer
-	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -e '.[dev,explorer,browser]'
+	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -e '.[dev,explorer,browser,retrieval]'
 	@touch $@
 
 reproduce: $(VENV)/core ## reproduce the paper's results (quick profile) into one HTML report
