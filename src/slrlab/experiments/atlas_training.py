@@ -27,6 +27,7 @@ from slrlab.experiments.encoding import storable
 from slrlab.experiments.learning_curve import trained_curve
 from slrlab.experiments.parallel import parallel_map
 from slrlab.model.activations import ACTIVATIONS, Activation, Projection, make_activation
+from slrlab.model.families import LengthScaled
 from slrlab.model.lengths import LengthLaw
 from slrlab.model.setting import Setting
 from slrlab.model.tasks import SpikedSLR, Task
@@ -54,8 +55,8 @@ TOLERANCE = 1e-2
 NOTHING_LEARNED = "the search for the best ridges ended no lower than the prediction 0"
 """Reason of a row without a risk: other ridges may give less than the trivial one."""
 WORSE = (
-    "at no ridge better than the prediction 0: the bias is learned without a ridge, and weights that "
-    "grow with it undo the ridge of the values"
+    "no ridge found that is better than the prediction 0: the bias is learned without a ridge, and "
+    "weights that grow with it undo the ridge of the values"
 )
 """Reason of a trivial risk, or a higher one, of an activation whose weights grow with its bias."""
 JUMPS = (
@@ -240,7 +241,10 @@ def _known(kind: Kind) -> Row:
 
 def _mismatched(kind: Kind, task: Task) -> Row:
     options: Row = {"curvatures": False, "resolution": 0.8, "samples": _SAMPLES}
-    minimum = minimum_from(task, kind, "mismatched", **options)
+    activation = make_activation(kind)
+    if isinstance(activation, LengthScaled) and len(task.length.lengths) == 1:
+        activation = activation.at_length(task.length.longest)  # the same up to the size of vectors
+    minimum = minimum_from(task, activation, "mismatched", **options)
     if minimum is None:
         return {"mismatched": "none", "mismatched_risk": math.nan}
     where = "at infinity" if minimum.at_infinity else "exists"

@@ -33,8 +33,8 @@ class Flow(OverlapPath):
     ----------
     status
         ``converged``: the gradient fell below the tolerance, or the risk to the goal.
-        ``not converged``: the time ended before. ``diverged``: the vectors grow without bound. ``sampled``: a flow with noise,
-        followed to its end. ``failed``: there is no number.
+        ``not converged``: the time ended before. ``diverged``: the vectors grow without bound.
+        ``sampled``: a flow with noise, followed to its end. ``failed``: there is no number.
     times
         Time of the gradient flow of the risk, that of all descents of the package.
     m_kk, m_kv, m_vk, m_vv, q_kk, q_kv, q_vv, bias
@@ -81,8 +81,7 @@ class Flow(OverlapPath):
             return math.nan
         accepted = "a number in [0, 1]"
         fraction = _checks.real(fraction, "fraction", accepted=accepted, low=0.0, high=1.0)
-        if least is None:
-            assert self.destination is not None
+        if least is None and self.destination is not None:
             least = self.destination.risk
         least = _checks.finite(least, "least")
         goal = self.risk[0] + fraction * (least - self.risk[0])

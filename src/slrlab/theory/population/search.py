@@ -279,9 +279,7 @@ def _descend(
     return *evaluated(minimum.point), minimum
 
 
-def _vanishing(
-    activation: Activation, ratio: float, m_k: float, objective: Objective
-) -> KeySearch:
+def _vanishing(activation: Activation, ratio: float, m_k: float, objective: Objective) -> KeySearch:
     """Return the limit in which overlap and bias tend to 0 together, at their best ratio.
 
     There only the first power of the map counts. In overlap and bias the valley that leads to the
