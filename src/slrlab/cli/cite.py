@@ -21,7 +21,7 @@ _ENTRIES = {
   year      = {2026},
   eprint    = {2509.21936},
   archivePrefix = {arXiv},
-}""",
+}""",  # noqa: E501
 }
 
 
