@@ -209,6 +209,25 @@ def test_a_bad_expression_or_number_is_an_error_and_the_page_goes_on(new_page, s
     page.wait_for_function("() => location.search.includes('signal=5')")
 
 
+def test_a_click_after_typing_an_activation_is_not_lost(new_page, server):
+    page = new_page()
+    show(page, server, "retrieve", SETTINGS["retrieve"])
+    button = page.get_by_role("button", name="Draw again")
+    before = button.bounding_box()["y"]
+    box = page.get_by_test_id("stMultiSelect").locator("input")
+    box.fill("elementwise: 1 + x/3")
+    page.keyboard.press("Escape")  # the menu would lie over the button
+    page.wait_for_function("() => !document.querySelector('[role=listbox]')")
+    place = button.bounding_box()
+    assert place["y"] == before
+    page.mouse.move(place["x"] + 20.0, place["y"] + place["height"] / 2.0)
+    page.mouse.down()
+    # the box has lost the focus: nothing may move before the button is let go
+    page.wait_for_function("() => !document.activeElement?.closest('[data-testid=stMultiSelect]')")
+    page.mouse.up()
+    page.wait_for_function("() => location.search.includes('seed=2')")
+
+
 def test_a_bad_number_stays_on_the_page_while_it_computes(new_page, server):
     page = new_page()
     slow = Controls(signal=4.3, length="6", activations=("linear",), noise=0.2)
