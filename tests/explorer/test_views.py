@@ -11,7 +11,8 @@ import pytest
 from slrlab import SpikedSLR, bayes_risk, draw_haystack, minimal_risk, require
 from slrlab.experiments.stored import stored_trained_row
 from slrlab.explorer.controls import Controls
-from slrlab.explorer.view import Call, literal, script, words
+from slrlab.explorer.tables import literal, script, words
+from slrlab.explorer.view import Call
 from slrlab.explorer.views import VIEWS
 from slrlab.model.activations import ACTIVATIONS
 

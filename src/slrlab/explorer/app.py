@@ -66,7 +66,7 @@ def _page(view: View) -> None:
     _draw(view, controls, progress)
     with st.expander("Formula and Python"):
         st.latex(view.formula)
-        st.caption("This script computes the numbers of this page.")
+        st.caption("This script computes the table of this page.")
         st.code(view.code(controls), language="python")
 
 
