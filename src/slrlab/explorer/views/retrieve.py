@@ -215,10 +215,10 @@ class Retrieve(View):
         ]
 
     def notes(self, frame: pd.DataFrame, controls: Controls) -> list[str]:
-        shown = frame.loc[frame["part"] == "token", "token"].nunique()
-        length = frame["rank"].max()
+        length = frame["rank"].max() if "rank" in frame else 0  # risks may be there before tokens
         if not length > _TOP:
             return []
+        shown = frame.loc[frame["part"] == "token", "token"].nunique()
         return [
             f"{shown} of {length:,.0f} tokens are drawn: the {_TOP} of largest score, the relevant "
             "one, and some of each rank below."
