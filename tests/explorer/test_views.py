@@ -49,6 +49,16 @@ def test_views_have_something_to_draw_at_once():
         view.numbers(frame, view.start)
 
 
+def test_retrieve_is_drawn_from_its_risks_alone():
+    """They may be computed before the sequence is drawn."""
+    view, controls = VIEWS["retrieve"], replace(CHEAP, length="200")
+    frame = view.frame(view.run(view.calls(controls)[1:]), controls)
+    assert set(frame["part"]) == {"curve"}
+    assert view.notes(frame, controls) == []
+    assert len(view.drawn(frame, controls)) == 4
+    view.numbers(frame, controls)
+
+
 @pytest.mark.parametrize("x", ["signal", "length"])
 def test_population_is_the_librarys_and_so_is_its_script(x):
     view, controls = VIEWS["population"], replace(CHEAP, x=x, noise=0.5)
