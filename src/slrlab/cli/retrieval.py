@@ -55,7 +55,6 @@ def retrieval(
 
 def _summary(tests: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
     """Return columns and rows: what each mixer reaches at the default width."""
-    from slrlab.experiments.retrieval import failed
     from slrlab.experiments.retrieval_runs import PAIRS, WIDTH
 
     own = tests[tests["width"] == WIDTH]
@@ -70,11 +69,7 @@ def _summary(tests: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
         ):
             chosen = (own["mixer"] == name) & (own["test"] == test) & (own["size"] == size)
             part = own[chosen]
-            bad = sum(
-                failed(test, size, *pair)
-                for pair in zip(part["accuracy"], part["status"], strict=True)
-            )
-            text = f"{part[value].mean():.3f} ({len(part) - bad} of {len(part)})"
+            text = f"{part[value].mean():.3f} ({int((~part['failed']).sum())} of {len(part)})"
             line.append(text if len(part) else "")
         rows.append(line)
     names = ["mixer", "recall, 16 pairs (seeds that learn)", "Markov loss (nats)"]

@@ -13,17 +13,14 @@ from typing import Any
 import pandas as pd
 
 from slrlab import _checks
-from slrlab.experiments.retrieval import rank_correlation
-from slrlab.experiments.retrieval_runs import PAIRS, WIDTH
+from slrlab.experiments.retrieval import TRAINED_SIZES, rank_correlation
+from slrlab.experiments.retrieval_runs import WIDTH
 from slrlab.experiments.stored import table
 from slrlab.retrieval.attention_maps import MAPS
-from slrlab.retrieval.tasks import MaxTask
 
 SIGNAL, LENGTH = 9.0, "10"
 LEAST = 1e-6
 """Excess risks below this one are rounding of zero and count as equal."""
-
-SIZES = {"recall": max(PAIRS), "max": MaxTask().items}
 
 
 def predicted_excess(signal: float = SIGNAL, length: str = LENGTH) -> dict[str, float]:
@@ -53,7 +50,7 @@ def prediction_table(tests: pd.DataFrame, heads: pd.DataFrame) -> pd.DataFrame:
     """
     excess = predicted_excess()
     parts = []
-    for name, size in SIZES.items():
+    for name, size in TRAINED_SIZES.items():
         chosen = (tests["test"] == name) & (tests["size"] == size) & (tests["width"] == WIDTH)
         own = tests[chosen & tests["mixer"].isin(excess)]
         error = (1.0 - own["accuracy"]).groupby(own["mixer"], sort=False)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from slrlab._types import Axes, Figure, Report
-from slrlab.experiments.retrieval import failed
 from slrlab.experiments.retrieval_runs import PAIRS, WIDTH
 from slrlab.experiments.stored import table
 from slrlab.figures import style
@@ -94,22 +92,13 @@ def _draw(
     panel: Axes, part: pd.DataFrame, value: str, *, linestyle: str = "-", hollow: bool = False
 ) -> None:
     """Draw means over seeds as lines, seeds as small points, and those that failed as crosses."""
-    bad = np.array(
-        [
-            failed(*row)
-            for row in zip(
-                part["test"], part["size"], part["accuracy"], part["status"], strict=True
-            )
-        ],
-        dtype=bool,
-    )
-    for name, own in part.assign(bad=bad).groupby("mixer"):
+    for name, own in part.groupby("mixer"):
         look = LOOKS[str(name)] | {"linestyle": linestyle}
         if hollow:
             look |= {"markerfacecolor": "white", "label": "_nolegend_"}
         means = own.groupby("x")[value].mean()
         panel.plot(means.index, means, **look)
-        for mask, marker, size in ((~own["bad"], ".", 12), (own["bad"], "x", 24)):
+        for mask, marker, size in ((~own["failed"], ".", 12), (own["failed"], "x", 24)):
             panel.scatter(
                 own["x"][mask], own[value][mask], color=look["color"], marker=marker, s=size
             )
