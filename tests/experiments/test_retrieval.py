@@ -108,7 +108,8 @@ def test_predictions_stand_beside_means_and_ranges():
     rows += [{"test": "recall", "size": 16, "width": 8, "mixer": "relu", "accuracy": 0.0}]
     rows += [{"test": "recall", "size": 16, "width": 16, "mixer": "tnl", "accuracy": 0.0}]
     head = {"task": "max", "mixer": "relu", "seed": 0, "status": "sampled"}
-    heads = pd.DataFrame([head | {"predicted_hit_rate": 0.7, "long_hit_rate": 0.6}])
+    head |= {"predicted_hit_rate": 0.7, "long_hit_rate": 0.6, "hit_rate": 0.8}
+    heads = pd.DataFrame([head | {"fitted_hit_rate": rate} for rate in (0.77, 0.7, math.nan)])
     frame = prediction_table(pd.DataFrame(rows), heads)
     recall = frame[frame["panel"] == "recall"].set_index("mixer")
     assert recall["measured"].to_dict() == pytest.approx(
@@ -120,6 +121,7 @@ def test_predictions_stand_beside_means_and_ranges():
     assert (recall["correlation"] == 1.0).all()
     last = frame[frame["panel"] == "heads"].iloc[0]
     assert (last["predicted"], last["measured"]) == (0.7, 0.6)
+    assert frame[frame["panel"] == "heads"]["trusted"].tolist() == [True, False, False]
 
 
 def test_an_unknown_profile_is_refused(tmp_path):

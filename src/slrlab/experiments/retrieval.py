@@ -36,8 +36,8 @@ from slrlab.retrieval.extra import import_torch
 from slrlab.retrieval.tasks import MaxTask, NeedleTask, RecallTask, RetrievalTask
 from slrlab.retrieval.training import TrainedModel, evaluate, head_scores
 
-TESTS_VERSION = 1
-"""Raise it when a change of the tests makes old results of them wrong."""
+TESTS_VERSION, HEADS_VERSION = 1, 2
+"""Raise one when a change of the tests, or of the heads, makes old results of them wrong."""
 
 NEEDLE_LENGTHS = (64, 256, 1024)
 ITEMS = (16, 64, 256, 1024, 4096)
@@ -107,8 +107,13 @@ def retrieval_study(
             _tests, items, label="tests", report=report, key=lambda one: one.key("tests")
         )
         attending = [one for one in items if _has_head(one.run)]
+        known = f"head {HEADS_VERSION}"
         heads = parallel_map(
-            _head, attending, label="heads", report=report, key=lambda one: one.key("head")
+            _head,
+            attending,
+            label="heads",
+            report=report,
+            key=lambda one: one.key(known),
         )
     shared = {"study": profile, "date": datetime.date.today().isoformat()}
     rows = [
@@ -189,7 +194,11 @@ def head_task(task: str, times: int = 1) -> RetrievalTask:
 
 
 def _head(trained: _Trained) -> Row:
-    """Diagnose a head at one length, predict four times that length, and measure there."""
+    """Diagnose a head at one length, predict four times that length, and measure there.
+
+    The convolution lets a pair of recall be read at its value and at the token after it, and heads
+    learn either: the location is the one of the two with more hits at the length of the diagnosis.
+    """
     run = trained.run
     measured = {}
     for times in (1, 4):
@@ -198,27 +207,26 @@ def _head(trained: _Trained) -> Row:
             run.model, trained.vector, task, seed=times, sequences=2 * trained.sequences
         )
         measured[times] = scores[:, :-1], locations  # the question itself is no candidate
-    row: Row = {"task": run.task, "mixer": run.mixer, "seed": run.seed}
-    length = measured[4][0].shape[1]
-    hits = _hits(*measured[4])
-    row |= {"tokens": measured[1][0].shape[1], "long_tokens": length}
-    row |= {"long_hit_rate": hits.mean()}
+    shifts = (0, 1) if run.task == "recall" else (0,)
+    rates = [_hits(*measured[1], shift).mean() for shift in shifts]
+    shift = shifts[int(np.argmax(rates))]
+    length, hits = measured[4][0].shape[1], _hits(*measured[4], shift)
+    row: Row = {"task": run.task, "mixer": run.mixer, "seed": run.seed, "shift": shift}
+    row |= {"tokens": measured[1][0].shape[1], "hit_rate": max(rates)}
+    row |= {"long_tokens": length, "long_hit_rate": hits.mean()}
     row["long_hit_rate_error"] = hits.std() / math.sqrt(len(hits))
     try:
-        head = diagnose_scores(*measured[1], at=[length])
-    except ValueError as refused:
-        # a head that gives all tokens one score has no law to fit
-        hit_rate = float(_hits(*measured[1]).mean())
-        return row | {"hit_rate": hit_rate, "status": "refused", "reason": str(refused)}
-    predicted = head.predictions[0]
-    row |= {"hit_rate": head.hit_rate, "signal": head.signal, "beyond": head.beyond}
-    row |= {"signal_error": head.estimate("signal").error}
-    row |= {"predicted_hit_rate": predicted.hit_rate, "status": str(head.status), "reason": ""}
-    return row
+        head = diagnose_scores(measured[1][0], measured[1][1] + shift, at=[length])
+    except ValueError as refused:  # such as one score for all tokens, which has no law to fit
+        return row | {"status": "refused", "reason": str(refused)}
+    row |= {"signal": head.signal, "signal_error": head.estimate("signal").error}
+    row |= {"beyond": head.beyond, "fitted_hit_rate": head.predicted_hit_rate}
+    row |= {"predicted_hit_rate": head.predictions[0].hit_rate}
+    return row | {"status": str(head.status), "reason": ""}
 
 
-def _hits(scores: Any, locations: Any) -> Any:
-    return (np.argmax(scores, axis=1) == locations).astype(float)
+def _hits(scores: Any, locations: Any, shift: int) -> Any:
+    return (np.argmax(scores, axis=1) == locations + shift).astype(float)
 
 
 def rank_correlation(

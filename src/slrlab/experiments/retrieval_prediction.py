@@ -22,6 +22,9 @@ SIGNAL, LENGTH = 9.0, "10"
 LEAST = 1e-6
 """Excess risks below this one are rounding of zero and count as equal."""
 
+TRUSTED = 0.05
+"""A fit that misses the hit rate of its own data by more than this one is not trusted."""
+
 
 def predicted_excess(signal: float = SIGNAL, length: str = LENGTH) -> dict[str, float]:
     """Return the excess risk of each activation on spiked-SLR, from the stored atlas.
@@ -46,7 +49,8 @@ def prediction_table(tests: pd.DataFrame, heads: pd.DataFrame) -> pd.DataFrame:
 
     Rows of the panels ``recall`` and ``max`` are activations: the excess risk, the mean error of
     the trained models with its range over seeds, and the rank correlation of the panel. Rows of
-    the panel ``heads`` are heads: hit rates at four times the length of the diagnosis.
+    the panel ``heads`` are heads: hit rates at four times the length of the diagnosis; ``trusted``
+    are those whose fit agrees with their hit rate at the length of the diagnosis.
     """
     excess = predicted_excess()
     parts = []
@@ -82,6 +86,7 @@ def _head_rows(heads: pd.DataFrame) -> pd.DataFrame:
             "seed": row["seed"],
             "predicted": row.get("predicted_hit_rate"),
             "measured": row["long_hit_rate"],
+            "trusted": abs(row.get("fitted_hit_rate", math.nan) - row["hit_rate"]) <= TRUSTED,
             "status": row["status"],
         }
         for row in heads.to_dict("records")

@@ -82,6 +82,8 @@ def draw(frame: pd.DataFrame) -> Figure:
     axes[1, 0].set_xscale("log", base=2)
     axes[1, 1].set(title="largest item, trained on 16", xlabel="items")
     axes[1, 1].set_xscale("log", base=4)
+    for panel in axes[0]:
+        style.x_ticks(panel, *sorted(most["parameters"][most["mixer"] == "softmax"].unique()))
     for panel in (axes[0, 0], axes[1, 0], axes[1, 1]):
         panel.set(ylabel="accuracy", ylim=(-0.03, 1.05))
     style.shared_legend(figure, axes.flat, ncols=5)
@@ -92,8 +94,9 @@ def _draw(
     panel: Axes, part: pd.DataFrame, value: str, *, linestyle: str = "-", hollow: bool = False
 ) -> None:
     """Draw means over seeds as lines, seeds as small points, and those that failed as crosses."""
-    for name, own in part.groupby("mixer"):
-        look = LOOKS[str(name)] | {"linestyle": linestyle}
+    for name in [mixer for mixer in LOOKS if mixer in set(part["mixer"])]:
+        own = part[part["mixer"] == name]
+        look = LOOKS[name] | {"linestyle": linestyle}
         if hollow:
             look |= {"markerfacecolor": "white", "label": "_nolegend_"}
         means = own.groupby("x")[value].mean()
