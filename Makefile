@@ -63,11 +63,12 @@ tables: $(VENV)/core ## compute the stored tables of the explorer again
 	$(BIN)/python -m slrlab.experiments.stored
 
 docs: $(VENV)/explorer ## build the documentation into site/
-	$(BIN)/mkdocs build --strict
+	rm -rf site docs/gallery
+	$(BIN)/python -m sphinx -q -E -W --keep-going -b html -d $(VENV)/doctrees docs site
 	$(BIN)/slrlab explore --static site/explorer
 
 bench: $(VENV)/dev ## run the benchmarks (ratios, not seconds)
 	for file in benchmarks/[a-z]*.py; do $(BIN)/python $$file || exit 1; done
 
 clean: ## remove what the commands above made
-	rm -rf $(VENV) $(OUT) site dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(OUT) site docs/gallery dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

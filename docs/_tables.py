@@ -6,7 +6,7 @@ A page says ``<!-- commands -->``, ``<!-- figures -->``, ``<!-- computations -->
 
 from __future__ import annotations
 
-from typing import Any
+from sphinx.application import Sphinx
 
 from slrlab.cli.main import app
 from slrlab.experiments.sweeps.computations import computations_table
@@ -50,10 +50,21 @@ def _table(verb: str, rows: dict[str, str]) -> str:
     return "\n".join([f"| command | {verb} |", "|---|---|", *lines])
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Replace the marks of a page by their tables."""
+def with_tables(markdown: str) -> str:
+    """Return a page with its marks replaced by their tables."""
     tables = {"commands": commands, "figures": figures, "computations": computations_table}
     tables |= {"cards": cards, "absent": absent}
     for name, make in tables.items():
-        markdown = markdown.replace(f"<!-- {name} -->", make())
+        if f"<!-- {name} -->" in markdown:
+            markdown = markdown.replace(f"<!-- {name} -->", make())
     return markdown
+
+
+def _replace(app: Sphinx, page: str, source: list[str]) -> None:
+    source[0] = with_tables(source[0])
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Replace the marks of each page when it is read."""
+    app.connect("source-read", _replace)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,6 +1,9 @@
-"""Print how long a sequence can be before attention no longer finds the relevant token.
+"""
+A needle in a haystack
+======================
 
-For each activation, compute the largest length with a minimal risk below one half.
+How long can a sequence be before attention no longer finds the relevant token? For each activation,
+compute the largest length with a minimal risk below one half.
 """
 
 from __future__ import annotations
@@ -27,4 +30,4 @@ def longest(activation: str, signal: float) -> int:
 if __name__ == "__main__":
     signal = float(sys.argv[1]) if len(sys.argv) > 1 else 16.0
     for name in ("softmax", "erf", "softplus", "linear"):
-        print(f"{name:9} {longest(name, signal)}")  # noqa: T201
+        print(f"{name:9} {longest(name, signal)}")

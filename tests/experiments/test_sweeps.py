@@ -420,7 +420,7 @@ def test_the_guide_shows_every_computation():
     hook = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(hook)
     page = (root / "docs" / "guide" / "sweeps.md").read_text(encoding="utf-8")
-    assert computations_table() in hook.on_page_markdown(page, page=None)
+    assert computations_table() in hook.with_tables(page)
 
 
 def test_points_know_their_memory():

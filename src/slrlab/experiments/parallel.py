@@ -32,13 +32,15 @@ def parallel_map(
     report: Report | None = None,
     workers: int | None = None,
     size: float = 0.0,
+    key: Callable[[Item], str] | None = None,
 ) -> list[Value]:
     """Return ``[function(item) for item in items]``, computed by several processes.
 
     ``report(done, total, label)`` is called as results arrive. ``workers`` is the number of cores,
     or what the environment variable ``SLRLAB_WORKERS`` says, but no more than the memory allows if
     an item takes up to ``size`` bytes. With one worker, or one item, everything runs in this
-    process. Inside `remember` no item is computed twice. After an error in one item no other is
+    process. Inside `remember` no item is computed twice; ``key(item)`` is what an item is known by,
+    or its function, itself and the source of the package. After an error in one item no other is
     started; those under way are finished and kept before it is raised. A call whose worker died is
     started once more.
     """
@@ -51,16 +53,17 @@ def parallel_map(
     if store is None and shared is None:
         keys = [str(index) for index in range(len(items))]
     else:
-        keys = [_key(function, item) for item in items]
+        keys = [key(item) if key is not None else _key(function, item) for item in items]
     by_key = dict(zip(keys, items, strict=True))
-    values = {key: store.value(key) for key in store.done(by_key)} if store is not None else {}
+    held = store.done(by_key) if store is not None else {}
+    values = {known: store.value(known) for known in held} if store is not None else {}
     calls = [
         Call(
-            *(key, function, (item,), int(size), _rank.get()),
+            *(known, function, (item,), int(size), _rank.get()),
             row=None if store is None else partial(_row, function, item),
         )
-        for key, item in by_key.items()
-        if key not in values
+        for known, item in by_key.items()
+        if known not in values
     ]
     errors: list[BaseException] = []
 
@@ -85,7 +88,7 @@ def parallel_map(
             runner.run(calls, receive, until_error=True)
     if errors:
         raise errors[0]
-    return [values[key] for key in keys]
+    return [values[known] for known in keys]
 
 
 @contextmanager
@@ -149,6 +152,7 @@ def _key(function: Callable[..., Any], item: Any) -> str:
 
 
 def _row(function: Callable[..., Any], item: Any, outcome: Outcome) -> Row:
+    function = function.func if isinstance(function, partial) else function
     name, given = function.__qualname__, {"argument": repr(item)}
     result = encode(outcome.value)
     return Row(outcome.key, name, given, result=result, seconds=outcome.seconds)

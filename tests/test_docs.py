@@ -1,0 +1,171 @@
+"""The documentation: its build, its links, what it loads, its formulas and its reference."""
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from html import unescape
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+import slrlab
+from slrlab.cli.main import app
+from slrlab.figures.registry import FIGURES
+
+ROOT = Path(__file__).resolve().parents[1]
+LINK = re.compile(r"<(?:a|link|script|img|iframe|source)\b[^>]*?\s(?:href|src)=\"([^\"]*)\"")
+LOADED = re.compile(r"<(?:script|link|img|iframe|source)\b[^>]*?\s(?:href|src)=\"([^\"]*)\"")
+IN_STYLE = re.compile(r"url\(\s*[\"']?([^\"')]*)|@import\s+[\"']([^\"']*)")
+
+
+def build(folder, *options):
+    """Build a copy of the documentation, every warning an error, and return the folder of the site.
+
+    The gallery is written among the pages: in a copy, builds do not meet.
+    """
+    shutil.copytree(ROOT / "docs", folder / "docs", ignore=shutil.ignore_patterns("gallery"))
+    shutil.copytree(ROOT / "examples", folder / "examples")
+    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html"]
+    places = ["-d", folder / "doctrees", folder / "docs", folder / "site"]
+    done = subprocess.run(
+        [*command, *options, *places],
+        cwd=folder,
+        env=os.environ | {"MPLBACKEND": "agg", "PYTHONPATH": str(ROOT / "src")},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder / "site"
+
+
+def pages_of(site):
+    """Return the text of each page of a site; what the theme copies along is no page."""
+    paths = (path for path in sorted(site.rglob("*.html")) if "_static" not in path.parts)
+    return {path: path.read_text(encoding="utf-8") for path in paths}
+
+
+def broken_links(site):
+    """Return the links of a site that lead to no file, or to no heading of one."""
+    pages = pages_of(site)
+    names = {path: set(re.findall(r"\bid=\"([^\"]*)\"", text)) for path, text in pages.items()}
+    broken = []
+    for path, text in pages.items():
+        for link in map(unescape, LINK.findall(text)):
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc or "explorer/" in parts.path:  # `make docs` writes it
+                continue
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            known = names.get(target, set())
+            fragment = unquote(parts.fragment)
+            if not target.exists() or (fragment and fragment not in known):
+                broken.append((path.relative_to(site).as_posix(), link))
+    return broken
+
+
+def loaded_from_elsewhere(site):
+    """Return what pages and their style sheets load from another place than the site."""
+    found = [url for text in pages_of(site).values() for url in LOADED.findall(text)]
+    for path in site.rglob("*.css"):
+        text = path.read_text(encoding="utf-8")
+        found += ["".join(pair) for pair in IN_STYLE.findall(text)]
+    return [url for url in found if url.startswith(("http:", "https:", "//"))]
+
+
+@pytest.fixture(scope="module")
+def brief(tmp_path_factory):
+    """All pages, without the entries of the reference and without running the gallery."""
+    return build(tmp_path_factory.mktemp("brief"), "-t", "brief", "-D", "plot_gallery=0")
+
+
+def test_pages_build_strictly_with_what_the_code_says(brief):
+    pages = pages_of(brief)
+    assert any("<math" in text for text in pages.values())
+    guide = pages[brief / "guide" / "command-line.html"]
+    for words in (*(one.callback.__name__ for one in app.registered_commands), *FIGURES):
+        spelled = (f"slrlab {words}", f"slrlab figure {words}")
+        assert any(f">{part}</" in plain_code(guide) for part in spelled), words
+    assert 'id="search-results"' in pages[brief / "search.html"]
+    assert (brief / "searchindex.js").read_text(encoding="utf-8").startswith("Search.setIndex(")
+
+
+def plain_code(text):
+    """Return a page in which code is one piece of text."""
+    return re.sub(r"</span>(\s*)<span class=\"pre\">", r"\1", text)
+
+
+def test_pages_lead_nowhere_wrong_and_need_no_network(brief):
+    assert broken_links(brief) == []
+    assert loaded_from_elsewhere(brief) == []
+
+
+def test_wrong_links_and_foreign_files_are_noticed(tmp_path):
+    (tmp_path / "a.html").write_text(
+        '<h1 id="top">A</h1><a class="x" href="b.html#no">b</a><a href="#top">a</a>'
+        '<a href="c.html">c</a><a href="https://example.org">out</a>'
+        '<script async src="https://example.org/x.js"></script>'
+    )
+    (tmp_path / "b.html").write_text('<h1 id="yes">B</h1>')
+    (tmp_path / "s.css").write_text('@import "//example.org/s.css"; a {background: url(b.png)}')
+    assert broken_links(tmp_path) == [("a.html", "b.html#no"), ("a.html", "c.html")]
+    foreign = ["https://example.org/x.js", "//example.org/s.css"]
+    assert loaded_from_elsewhere(tmp_path) == foreign
+
+
+@pytest.mark.slow
+def test_the_whole_documentation_builds_and_runs_the_gallery(tmp_path):
+    site = build(tmp_path)
+    assert broken_links(site) == []
+    assert loaded_from_elsewhere(site) == []
+    pages = pages_of(site)
+    text = "".join(text for path, text in pages.items() if path.parent.name == "reference")
+    for name in slrlab.__all__:
+        assert f'id="slrlab.{name}"' in text, name
+    scripts = sorted((ROOT / "examples").glob("*.py"))
+    assert len(scripts) >= 6
+    for script in scripts:
+        page = pages[site / "gallery" / f"{script.stem}.html"]
+        assert "sphx-glr-script-out" in page, script.name
+        if "plt" in script.read_text(encoding="utf-8"):
+            assert f"sphx_glr_{script.stem}_001.png" in page, script.name
+
+
+def load(name):
+    """Return a module of the folder ``docs``."""
+    pytest.importorskip("sphinx")
+    spec = importlib.util.spec_from_file_location(f"docs{name}", ROOT / "docs" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_each_public_name_is_on_one_page_of_the_reference():
+    names_of = load("_reference").names_of
+    pages = sorted((ROOT / "docs" / "reference").glob("*.md"))
+    listed = [name for page in pages for name in names_of(page.read_text(encoding="utf-8"))]
+    assert sorted(listed) == sorted(slrlab.__all__)
+
+
+@pytest.mark.parametrize(
+    ("source", "bars"),
+    [
+        (r"\tfrac12 r_k \lVert k \rVert^2", 2),
+        (r"\lvert x \rvert + |y| + \|z\|", 6),
+        (r"\left| \frac12 \right|", 0),
+    ],
+)
+def test_bars_grow_only_between_left_and_right(source, bars):
+    formula = load("_math").mathml(source)
+    attributes = re.findall(r"<mo([^>]*)>&#x0(?:2016|007C);</mo>", formula)
+    assert sum('stretchy="false"' in text for text in attributes) == bars
+    assert all("stretchy" in text for text in attributes)
+
+
+def test_a_formula_that_cannot_be_read_stops_the_build():
+    from sphinx.errors import ExtensionError
+
+    with pytest.raises(ExtensionError, match=r"^formula not understood: \\nosuchcommand$"):
+        load("_math").mathml(r"\nosuchcommand")
