@@ -14,7 +14,8 @@ import pytest
 
 import slrlab
 from slrlab.cli.main import app
-from slrlab.figures.registry import FIGURES
+from slrlab.experiments.claims import CLAIMS
+from slrlab.figures.registry import FIGURES, TABLES
 
 ROOT = Path(__file__).resolve().parents[1]
 LINK = re.compile(r"<(?:a|link|script|img|iframe|source)\b[^>]*?\s(?:href|src)=\"([^\"]*)\"")
@@ -29,6 +30,7 @@ def build(folder, *options):
     """
     shutil.copytree(ROOT / "docs", folder / "docs", ignore=shutil.ignore_patterns("gallery"))
     shutil.copytree(ROOT / "examples", folder / "examples")
+    shutil.copy(ROOT / "CONTRIBUTING.md", folder)  # a page shows a part of it
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html"]
     places = ["-d", folder / "doctrees", folder / "docs", folder / "site"]
     done = subprocess.run(
@@ -147,6 +149,22 @@ def test_each_public_name_is_on_one_page_of_the_reference():
     pages = sorted((ROOT / "docs" / "reference").glob("*.md"))
     listed = [name for page in pages for name in names_of(page.read_text(encoding="utf-8"))]
     assert sorted(listed) == sorted(slrlab.__all__)
+
+
+def test_the_table_of_the_paper_names_what_exists():
+    text = (ROOT / "docs" / "theory" / "paper.md").read_text(encoding="utf-8")
+    lines = [line for line in text.splitlines() if line.startswith("| ")][1:]
+    claims = set()
+    for line in lines:
+        paper, _, python, test, claim, reading = (part.strip() for part in line.split("|")[1:-1])
+        for name in re.findall(r"`(.+?)`", python):
+            kind, _, which = name.removeprefix("slrlab ").partition(" ")
+            listed = {"figure": FIGURES, "table": TABLES}.get(kind, slrlab.__all__)
+            assert (which or name) in listed, (paper, name)
+        assert (ROOT / "tests" / test.strip("`")).exists(), (paper, test)
+        assert reading.startswith(("paper", "ours")), paper
+        claims.add(claim)
+    assert claims - {""} == set(CLAIMS)
 
 
 @pytest.mark.parametrize(

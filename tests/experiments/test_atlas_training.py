@@ -15,7 +15,9 @@ from slrlab.experiments.atlas_training import (
     STARTS,
     TASK,
     TOLERANCE,
+    WORSE,
     atlas_training,
+    comparable,
     rank_agreement,
     training_texts,
 )
@@ -129,12 +131,39 @@ def test_a_risk_that_is_trivial_or_worse_is_marked_and_has_no_rank(frame, monkey
 
 def test_a_number_that_is_not_to_be_trusted_has_its_reason(monkeypatch):
     theory = erm_theory(TASK, "linear", alpha=ALPHA, ridge_k=1e3, ridge_v=1e3, tolerance=0.1)
-    for status, words in ((Status.UNSTABLE, "unstable at α = 8"), (Status.DIVERGED, "no solution")):
-        found = replace(theory, test_risk=0.5, status=status)
+    for status, replicon, words in (
+        (Status.UNSTABLE, 1.5, "replica symmetry is unstable at α = 8 (replicon 1.5)"),
+        (Status.UNSTABLE, 0.5, "the prox jumps at α = 8"),
+        (Status.DIVERGED, 0.5, "no solution"),
+    ):
+        found = replace(theory, test_risk=0.5, replicon=replicon, status=status)
         monkeypatch.setattr(atlas_module, "trained_curve", lambda *_, found=found: [found])
         row = atlas_training(["linear"], alphas=[ALPHA], workers=1).iloc[0]
         assert words in row["reason"]
         assert row["status"] == str(status)
+
+
+def test_a_risk_is_compared_if_it_has_no_reason_against_it_or_an_interval(frame):
+    frame = frame[frame["activation"] == "linear"].iloc[[0] * 5].reset_index(drop=True)
+    cases = [("sampled", "", 0.5), ("sampled", WORSE, 0.5), ("unstable", "jumps", 0.5)]
+    cases += [("unstable", "unstable", 1.5), ("not converged", NOTHING_LEARNED, 0.5)]
+    for key, values in zip(("status", "reason", "replicon"), zip(*cases, strict=True), strict=True):
+        frame[key] = values
+    assert comparable(frame).tolist() == [True, True, True, False, False]
+
+
+def test_weights_that_grow_with_a_learned_bias_may_be_worse_than_nothing():
+    theory = erm_theory(TASK, "relu2", alpha=ALPHA, ridge_k=1.0, ridge_v=200.0, tolerance=0.1)
+    found = replace(theory, test_risk=1.06, test_risk_error=0.0, status=Status.SAMPLED)
+    rows = atlas_module._finite_rows("relu2", TASK, [ALPHA], [found], {ALPHA: "none"})
+    assert rows[0]["risk"] == 1.06
+    assert rows[0]["reason"] == WORSE
+
+
+def test_a_factor_of_the_length_leaves_the_mismatched_minimum_of_one_length():
+    scaled, plain = (atlas_module._mismatched(name, TASK) for name in ("ssmax", "softmax"))
+    assert scaled["mismatched"] == plain["mismatched"] == "exists"
+    assert scaled["mismatched_risk"] == pytest.approx(plain["mismatched_risk"], abs=1e-6)
 
 
 def test_weights_that_jump_have_no_theory_of_training():

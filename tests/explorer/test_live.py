@@ -100,8 +100,11 @@ def printed(code, folder):
 def add(page, expression):
     """Type an activation of one's own, and close the menu, which hides the rest from readers."""
     page.get_by_test_id("stMultiSelect").locator("input").fill(expression)
+    page.get_by_role("option", name=f"Add: {expression}", exact=True).wait_for()
     page.keyboard.press("Enter")
+    page.get_by_role("option", name="Select all").wait_for()  # the menu of what is left
     page.keyboard.press("Escape")
+    page.get_by_role("listbox").wait_for(state="detached")
 
 
 def change(page, view):
@@ -207,6 +210,21 @@ def test_a_bad_expression_or_number_is_an_error_and_the_page_goes_on(new_page, s
     page.keyboard.press("ArrowRight")  # an accepted change removes the message
     page.wait_for_function("() => !document.querySelector('[data-testid=stAlert]')")
     page.wait_for_function("() => location.search.includes('signal=5')")
+
+
+def test_a_click_after_typing_an_activation_is_not_lost(new_page, server):
+    page = new_page()
+    show(page, server, "retrieve", SETTINGS["retrieve"])
+    add(page, "elementwise: 1 + x/3")
+    page.wait_for_function("() => location.search.includes('elementwise')")
+    settle(page)
+    place = page.get_by_role("button", name="Draw again").bounding_box()
+    page.mouse.move(place["x"] + 20.0, place["y"] + place["height"] / 2.0)
+    page.mouse.down()
+    # the box has lost the focus: nothing may move before the mouse is let go
+    page.wait_for_function("() => !document.activeElement?.closest('[data-testid=stMultiSelect]')")
+    page.mouse.up()
+    page.wait_for_function("() => location.search.includes('seed=2')")
 
 
 def test_a_bad_number_stays_on_the_page_while_it_computes(new_page, server):

@@ -11,7 +11,8 @@ import pytest
 from slrlab import SpikedSLR, bayes_risk, draw_haystack, minimal_risk, require
 from slrlab.experiments.stored import stored_trained_row
 from slrlab.explorer.controls import Controls
-from slrlab.explorer.view import Call, literal, script, words
+from slrlab.explorer.tables import literal, script, words
+from slrlab.explorer.view import Call
 from slrlab.explorer.views import VIEWS
 from slrlab.model.activations import ACTIVATIONS
 
@@ -46,6 +47,18 @@ def test_views_have_something_to_draw_at_once():
         assert len(frame) > 20, name
         view.notes(frame, view.start)
         view.numbers(frame, view.start)
+
+
+@pytest.mark.extra
+def test_retrieve_is_drawn_from_its_risks_alone():
+    """They may be computed before the sequence is drawn."""
+    pytest.importorskip("altair")
+    view, controls = VIEWS["retrieve"], replace(CHEAP, length="200")
+    frame = view.frame(view.run(view.calls(controls)[1:]), controls)
+    assert set(frame["part"]) == {"curve"}
+    assert view.notes(frame, controls) == []
+    assert len(view.drawn(frame, controls)) == 4
+    view.numbers(frame, controls)
 
 
 @pytest.mark.parametrize("x", ["signal", "length"])

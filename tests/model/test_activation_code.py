@@ -82,3 +82,10 @@ def test_codes_of_activations_and_their_errors():
         activation_code(broken)
     with pytest.raises(TypeError, match=r"^activation must be Elementwise, Normalised, Proj"):
         activation_code("softmax")
+
+
+def test_rounded_kinks_are_those_of_weights_with_a_kink():
+    kinks = {"relu", "relu-over-length", "sparsemax", "budget-2", "normmax-2", "softpick"}
+    smooth = {"softmax", "elu1", "relu2", "entmax15", "entmax1.2", "as-entmax", "cosine"}
+    rounded = {name for name in kinks | smooth if activation_code(make_activation(name)).rounded}
+    assert rounded == kinks

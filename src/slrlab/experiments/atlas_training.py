@@ -26,16 +26,18 @@ from slrlab.experiments.activations import Compared, Kind, portable
 from slrlab.experiments.encoding import storable
 from slrlab.experiments.learning_curve import trained_curve
 from slrlab.experiments.parallel import parallel_map
-from slrlab.model.activations import ACTIVATIONS, Projection, make_activation
+from slrlab.model.activations import ACTIVATIONS, Activation, Projection, make_activation
+from slrlab.model.families import LengthScaled
 from slrlab.model.lengths import LengthLaw
 from slrlab.model.setting import Setting
 from slrlab.model.tasks import SpikedSLR, Task
-from slrlab.model.traits import jumps
+from slrlab.model.traits import degree, jumps
 from slrlab.theory.bayes_optimal import BayesOptimal, bayes_optimal
 from slrlab.theory.erm import ErmTheory
 from slrlab.theory.erm.result import ErmBranch
 from slrlab.theory.landscape import gradient_flow, minimum_from
-from slrlab.theory.landscape.risk import make_landscape
+from slrlab.theory.landscape.path import start_vectors
+from slrlab.theory.landscape.risk import make_landscape, start_bias
 from slrlab.theory.population.bayes_risk import bayes_risk
 from slrlab.theory.population.minimal import PopulationRisk, minimal_risk
 
@@ -52,6 +54,11 @@ TOLERANCE = 1e-2
 
 NOTHING_LEARNED = "the search for the best ridges ended no lower than the prediction 0"
 """Reason of a row without a risk: other ridges may give less than the trivial one."""
+WORSE = (
+    "no ridge found that is better than the prediction 0: the bias is learned without a ridge, and "
+    "weights that grow with it undo the ridge of the values"
+)
+"""Reason of a trivial risk, or a higher one, of an activation whose weights grow with its bias."""
 JUMPS = (
     "weights jump where the last positive score vanishes, and the prox with them: the theory of "
     "training does not hold"
@@ -61,7 +68,8 @@ JUMPS = (
 _ROUNDING = 1e-6
 _SAMPLES = 1 << 12  # sequences behind the risk of a projection, which is sampled
 _COARSE = 0.6  # resolution of the risk along a flow: four digits, more than its times show
-_SLOW = 1e-3  # gradient below which a flow ends: it has covered the fraction long before
+_SLOW = 1e-3  # gradient below which a flow ends that has not covered the fraction
+_BEYOND = 1e-3  # by which a flow goes beyond the fraction: its time lies inside the path
 _TEXTS = ("activation", "family", "task", "length", "status", "mismatched", "reason")
 _NUMBERS = ("risk", "error", "risk_low", "risk_high", "excess")  # of a row that has a risk
 _WARNINGS = ("replicon", "trace_gap", "bistable_fraction", "stable")
@@ -104,8 +112,9 @@ def atlas_training(
 
     Where a theory refuses an activation, its numbers are nan and ``reason`` says why. So it does
     where the search over ridges, which is local, ended where nothing is learned and there is no
-    slope to follow, where the weights jump, and where the equations have no stable solution; in
-    this last case the risk is that of the unstable one.
+    slope to follow, and where the weights jump. Where replica symmetry is unstable the risk is that
+    of the unstable solution; where it is stable but the prox jumps, as at kinks of the activation,
+    the risk is between ``risk_low`` and ``risk_high``.
 
     Parameters
     ----------
@@ -188,18 +197,29 @@ def _finite_rows(
         row |= known | {key: getattr(theory, key) for key in _WARNINGS}
         # a search that starts where nothing is learned sees no slope: it cannot leave
         nothing = theory.test_risk + theory.test_risk_error >= task.trivial_risk - _ROUNDING
-        if nothing:
+        reason = _doubt(theory)
+        if nothing and _grows_with_bias(make_activation(kind)):
+            reason = reason or WORSE
+        elif nothing:
             row |= dict.fromkeys(_NUMBERS, math.nan) | {"status": str(Status.NOT_CONVERGED)}
-        rows.append(row | {"reason": NOTHING_LEARNED if nothing else _doubt(theory)})
+            reason = NOTHING_LEARNED
+        rows.append(row | {"reason": reason})
     return rows
+
+
+def _grows_with_bias(activation: Activation) -> bool:
+    """Return whether a learned bias makes the weights as large as it likes."""
+    return activation.bias is None and (degree(activation) or 0.0) > 0.0
 
 
 def _doubt(theory: ErmTheory) -> str:
     """Return why a number of the theory is not to be trusted, if it is not."""
     alpha = f"at α = {theory.setting.alpha:g}"
     if theory.status is Status.UNSTABLE:
-        numbers = f"replicon {theory.replicon:.2g}, trace gap {theory.trace_gap:.2g}"
-        return f"replica symmetry is unstable {alpha} ({numbers})"
+        if theory.replicon < 1.0:
+            risks = f"{theory.test_risk_low:.3f} and {theory.test_risk_high:.3f}"
+            return f"the prox jumps {alpha} (trace gap {theory.trace_gap:.2g}): between {risks}"
+        return f"replica symmetry is unstable {alpha} (replicon {theory.replicon:.2g})"
     if theory.status is Status.DIVERGED:
         return f"the equations have no solution near any start {alpha}"
     open_end = theory.status is Status.NOT_CONVERGED
@@ -221,7 +241,10 @@ def _known(kind: Kind) -> Row:
 
 def _mismatched(kind: Kind, task: Task) -> Row:
     options: Row = {"curvatures": False, "resolution": 0.8, "samples": _SAMPLES}
-    minimum = minimum_from(task, kind, "mismatched", **options)
+    activation = make_activation(kind)
+    if isinstance(activation, LengthScaled) and len(task.length.lengths) == 1:
+        activation = activation.at_length(task.length.longest)  # the same up to the size of vectors
+    minimum = minimum_from(task, activation, "mismatched", **options)
     if minimum is None:
         return {"mismatched": "none", "mismatched_risk": math.nan}
     where = "at infinity" if minimum.at_infinity else "exists"
@@ -231,22 +254,35 @@ def _mismatched(kind: Kind, task: Task) -> Row:
 def _training_times(kind: Kind, task: Task, least: PopulationRisk) -> Row:
     activation = make_activation(kind).without_idle_bias()
     landscape = make_landscape(task, activation, resolution=_COARSE, samples=_SAMPLES)
-    options: Row = {"time": TIME, "tolerance": _SLOW, "landscape": landscape}
-    flows = [gradient_flow(task, kind, seed=seed, **options) for seed in range(STARTS)]
-    times = [flow.time_to(FRACTION, least.risk) for flow in flows]
-    times = [math.inf if math.isnan(time) else time for time in times]
+    bias = start_bias(activation, None)
+    times = []
+    for seed in range(STARTS):
+        risk = landscape(*start_vectors("random", None, seed), bias).risk
+        goal = risk + (FRACTION + _BEYOND) * (least.risk - risk)
+        options: Row = {"time": TIME, "tolerance": _SLOW, "goal": goal, "landscape": landscape}
+        time = gradient_flow(task, kind, seed=seed, **options).time_to(FRACTION, least.risk)
+        times.append(math.inf if math.isnan(time) else time)
     reached = sum(map(math.isfinite, times))
     return {"training_time": median(times), "slowest_time": max(times), "reached": reached}
+
+
+def comparable(frame: pd.DataFrame) -> pd.Series:
+    """Return which rows have a risk that stands beside others.
+
+    Those without a reason against it, those worse than the prediction 0, and those of which an
+    interval is known: the prox jumps, but replica symmetry is stable.
+    """
+    between = (frame["status"] == str(Status.UNSTABLE)) & (frame["replicon"] < 1.0)
+    return frame["risk"].notna() & (frame["reason"].isin(["", WORSE]) | between)
 
 
 def rank_agreement(frame: pd.DataFrame) -> dict[float, float]:
     """Return, for each finite ``alpha``, how far the order of the risks is that of infinite data.
 
-    Spearman's correlation over the activations with a number and no ``reason`` against it: 1 for
-    the same order.
+    Spearman's correlation over the activations whose risks are `comparable`: 1 for the same order.
     """
     infinite = frame["alpha"].map(math.isinf)
-    frame = frame[infinite | (frame["reason"] == "")]
+    frame = frame[infinite | comparable(frame)]
     risks = frame.pivot(index="activation", columns="alpha", values="risk")
     alphas = [float(alpha) for alpha in risks.columns]
     return {

@@ -23,6 +23,7 @@ TOLERANCE = 5e-3
 Curve = tuple[str, float, str]
 """A task, its signal and an activation."""
 
+_ROUNDING = 1e-6
 _KEPT = ("m_k", "m_v", "q_k", "q_v", "replicon", "stable", "bistable_fraction", "trace_gap")
 
 
@@ -50,17 +51,25 @@ def trained_curve(
 
     ``alpha`` decreases, as the theory is simplest with many samples. At an infinite signal it
     increases: there the best keys grow with ``alpha`` without bound, so no optimum can be continued
-    from a large ``alpha``.
+    from a large ``alpha``. Where the search fails, or ends where nothing is learned, it starts once
+    more without the neighbour; the lower risk counts.
     """
     curve: list[ErmTheory] = []
     last: ErmTheory | None = None
     for alpha in sorted(alphas, reverse=math.isfinite(task.signal)):
         best = optimal_ridge(task, activation, alpha=alpha, tolerance=tolerance, start=last)
-        if last is not None and not best.status.usable:
-            best = optimal_ridge(task, activation, alpha=alpha, tolerance=tolerance)
+        if last is not None and not _learned(best):
+            fresh = optimal_ridge(task, activation, alpha=alpha, tolerance=tolerance)
+            lower = fresh.status.usable and fresh.test_risk < best.test_risk
+            best = fresh if lower or not best.status.usable else best
         last = best if best.status.usable else last
         curve.append(best)
     return curve
+
+
+def _learned(theory: ErmTheory) -> bool:
+    """Return whether a test risk is known and below that of the prediction 0."""
+    return theory.status.usable and theory.test_risk < theory.setting.task.trivial_risk - _ROUNDING
 
 
 def _curve_rows(item: tuple[Curve, tuple[float, ...], float]) -> list[dict[str, Any]]:

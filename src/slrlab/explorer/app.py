@@ -19,10 +19,13 @@ from slrlab.explorer.server import FIRST
 from slrlab.explorer.view import Call, Panel, View
 from slrlab.explorer.views import VIEWS
 
+# A box of several values has a line of its own to type in: else it would be taller while it has the
+# focus, and what is below would move away from under a click that takes the focus from it.
 _STYLE = """<style>
 .stMainBlockContainer{padding-top:4rem}
 .stMain [data-testid=stHorizontalBlock]{flex-wrap:wrap}
 .stMain [data-testid=stColumn]{min-width:min(100%,18rem)}
+[data-testid=stMultiSelect] input{min-width:100% !important}
 </style>"""
 _POLL = 1.0  # seconds between looks at what is being computed
 _MOST_LISTED = 12  # rows of a table that does not scroll
@@ -63,7 +66,7 @@ def _page(view: View) -> None:
     _draw(view, controls, progress)
     with st.expander("Formula and Python"):
         st.latex(view.formula)
-        st.caption("This script computes the numbers of this page.")
+        st.caption("This script computes the table of this page.")
         st.code(view.code(controls), language="python")
 
 

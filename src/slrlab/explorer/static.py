@@ -119,7 +119,7 @@ def static_page(view: View, names: Iterable[str], report: Report | None = None) 
 <p class="note">{html.escape(made.note)} Here the choices are those of a table. The live explorer,
 <code>slrlab explore</code>, takes any setting, and activations of your own.</p>
 <details><summary>Formula and Python</summary><p>{formula(view.formula)}</p>
-<p>This script computes the numbers of this page. <button id="copy">Copy</button></p>
+<p>This script computes the table of this page. <button id="copy">Copy</button></p>
 <pre id="code"></pre></details>
 <script type="application/json" id="page">{text}</script>
 <script>{vl_convert.javascript_bundle()}</script>
@@ -139,8 +139,8 @@ def page_data(view: View, made: StaticTable) -> dict[str, Any]:
         "choices": [_choice(choice) for choice in made.choices],
         "variants": [_variant(view, made, name, one) for name, one in made.variants.items()],
         "variant_label": made.variant_label,
-        "columns": made.columns,
-        "part": made.part,
+        "columns": made.columns or view.columns,
+        "part": made.part or view.part,
         "config": _THEME,
     }
 

@@ -5,21 +5,22 @@ The live explorer and the static pages draw the same views. This module must not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import chain
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from slrlab._types import DataFrame, Report
 from slrlab.experiments.rows import Row
 from slrlab.explorer.controls import Controls
+from slrlab.explorer.tables import listed
 
 if TYPE_CHECKING:
     import altair as alt
 
 Chart: TypeAlias = "alt.Chart | alt.LayerChart"
-_TINY = 1e-15  # rounding errors are listed as 0
 _NOT_OURS = ("config", "$schema", "data")  # what Altair adds to a chart without data
 
 
@@ -93,21 +94,23 @@ class Variant:
 
 @dataclass(frozen=True)
 class StaticTable:
-    """What a static page is made of: a table of all choices, and the charts that draw it."""
+    """What a static page is made of: a table of all choices, and the charts that draw it.
+
+    ``part`` and ``columns`` are what the page lists of the rows that are marked; those of the view
+    by default.
+    """
 
     frame: DataFrame
     choices: tuple[Choice, ...]
     variants: dict[str, Variant]
-    columns: tuple[str, ...]
-    """What the page lists of the rows that are marked, those of ``part`` if it is given."""
     part: str = ""
+    columns: tuple[str, ...] = ()
     variant_label: str = ""
     note: str = ""
 
 
-@dataclass(frozen=True)
-class View:
-    """A view of the explorer.
+class View(ABC):
+    """A view of the explorer: what it shows, and how its table, charts and script are made.
 
     Attributes
     ----------
@@ -120,41 +123,60 @@ class View:
     controls, start
         Names of the controls that it has beside those that all views share, and what a session
         that begins with this view shows first.
-    calls
-        The calls whose rows make its table, coarse ones first.
-    frame
-        The table, from the rows of the calls that have ended.
-    panels, drawn_by, shape
-        Charts of the table. They depend on some controls and on what ``shape`` returns of the
-        table, not on its numbers: charts take long to make, and are kept.
-    numbers
-        The rows and columns that the page lists.
-    code
-        A script that computes the table.
-    notes
-        Sentences on what the table shows, such as where the theory is not to be trusted.
-    static
-        The table of its static page.
+    part, columns
+        The part of the table that the page lists, all of it by default, and its columns.
+    drawn_by
+        The controls on which the charts depend.
     legend
         Whether its colours are activations.
     """
 
-    name: str
-    title: str
-    about: str
-    formula: str
-    calls: Callable[[Controls], list[Call]]
-    frame: Callable[[list[Row], Controls], DataFrame]
-    panels: Callable[[Controls, Any], list[Panel]]
-    drawn_by: tuple[str, ...]
-    numbers: Callable[[DataFrame, Controls], DataFrame]
-    code: Callable[[Controls], str]
-    static: Callable[[Report | None], StaticTable]
-    controls: tuple[str, ...] = ()
-    start: Controls = Controls()
-    legend: bool = True
-    shape: Callable[[DataFrame], Hashable] = field(default=lambda frame: None)
-    notes: Callable[[DataFrame, Controls], list[str]] = field(default=lambda frame, controls: [])
+    name: ClassVar[str]
+    title: ClassVar[str]
+    about: ClassVar[str]
+    formula: ClassVar[str]
+    columns: ClassVar[tuple[str, ...]]
+    drawn_by: ClassVar[tuple[str, ...]]
+    part: ClassVar[str] = ""
+    controls: ClassVar[tuple[str, ...]] = ()
+    start: ClassVar[Controls] = Controls()
+    legend: ClassVar[bool] = True
+
+    @abstractmethod
+    def calls(self, controls: Controls) -> list[Call]:
+        """Return the calls whose rows make the table, coarse ones first."""
+
+    @abstractmethod
+    def frame(self, rows: list[Row], controls: Controls) -> DataFrame:
+        """Return the table, from the rows of the calls that have ended."""
+
+    @abstractmethod
+    def panels(self, controls: Controls, shape: Any) -> list[Panel]:
+        """Return the charts of a table of some shape, not of its numbers: they are kept."""
+
+    @abstractmethod
+    def code(self, controls: Controls) -> str:
+        """Return a script that computes what the page lists."""
+
+    @abstractmethod
+    def static(self, report: Report | None) -> StaticTable:
+        """Return the table of the static page."""
+
+    def shape(self, frame: DataFrame) -> Hashable:
+        """Return what the charts depend on beside the controls."""
+        return None
+
+    def notes(self, frame: DataFrame, controls: Controls) -> list[str]:
+        """Return sentences on the table, such as where the theory is not to be trusted."""
+        return []
+
+    def marked(self, frame: DataFrame) -> DataFrame:
+        """Return the rows that the page lists."""
+        return frame[frame["part"] == self.part]
+
+    def numbers(self, frame: DataFrame, controls: Controls) -> DataFrame:
+        """Return what the page lists, as text."""
+        return listed(self.marked(frame), self.columns)
 
     def drawn(self, frame: DataFrame, controls: Controls) -> list[Panel]:
         """Return the panels of a table, those of an earlier one of the same shape if there are."""
@@ -167,8 +189,12 @@ class View:
 
     def rows(self, controls: Controls) -> list[Row]:
         """Return the rows of all calls but the coarse ones, which are replaced anyway."""
-        final = [call for call in self.calls(controls) if call.stage]
-        return list(chain.from_iterable(call.run() for call in final))
+        return self.run(call for call in self.calls(controls) if call.stage)
+
+    @staticmethod
+    def run(calls: Iterable[Call]) -> list[Row]:
+        """Return the rows of some calls, computed in this process."""
+        return list(chain.from_iterable(call.run() for call in calls))
 
 
 def _without_data(spec: Any) -> Any:
@@ -183,53 +209,3 @@ def _without_data(spec: Any) -> Any:
 @lru_cache(maxsize=64)
 def _panels(view: View, given: tuple[tuple[str, Any], ...], shape: Hashable) -> list[Panel]:
     return view.panels(Controls(**dict(given)), shape)
-
-
-def literal(values: Iterable[Any]) -> str:
-    """Return numbers or texts as a list in code, in lines of a readable length."""
-    import textwrap
-
-    line = ", ".join(repr(value) for value in values)
-    if len(line) < 80:
-        return f"[{line}]"
-    body = textwrap.fill(line, 88, initial_indent="    ", subsequent_indent="    ")
-    return f"[\n{body},\n]"
-
-
-def script(text: str, controls: Controls, **values: Any) -> str:
-    """Return a script in which ``$name`` stands for a value, a list or an expression.
-
-    ``$task``, ``$signal``, ``$length`` and ``$noise`` are those of the controls.
-    """
-    from string import Template
-
-    given = {name: repr(getattr(controls, name)) for name in ("task", "signal", "length", "noise")}
-    shown = {name: literal(x) if isinstance(x, list) else str(x) for name, x in values.items()}
-    return Template(text.lstrip("\n")).substitute(given | shown)
-
-
-def listed(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
-    """Return columns of a table for people: numbers with five digits, spaces in names."""
-    shown = frame[list(columns)].copy()
-    for column in columns:
-        values = [_text(value) for value in shown[column].tolist()]
-        shown[column] = values
-    return shown.rename(columns=words)
-
-
-def words(name: Any) -> str:
-    """Return the name of a column for people; symbols stay as they are.
-
-    >>> words("hit_rate"), words("m_k")
-    ('hit rate', 'm_k')
-    """
-    text = str(name)
-    return text if len(text.partition("_")[0]) == 1 else text.replace("_", " ")
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        return "" if value != value else f"{0.0 if abs(value) < _TINY else value:.5g}"
-    return "" if value is None else str(value)

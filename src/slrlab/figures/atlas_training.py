@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from slrlab._types import Axes
-from slrlab.experiments.atlas_training import FRACTION, STARTS, TIME, rank_agreement
+from slrlab.experiments.atlas_training import FRACTION, STARTS, TIME, comparable, rank_agreement
 from slrlab.figures import style
 
 TRAINING_TITLE = "Test risk after training, and training time, against the risk with infinite data"
@@ -55,8 +55,7 @@ def _draw(frame: pd.DataFrame, path: Path) -> None:
         figure, axes = style.new_figure(rows, 2, 7.2, 3.2 * rows + 0.6)
         panels = list(axes.flat)
         for panel, (alpha, rho) in zip(panels, agreement.items(), strict=False):
-            here = (frame["alpha"] == alpha) & (frame["reason"] == "")
-            part = frame[here].set_index("activation").dropna(subset="risk")
+            part = frame[(frame["alpha"] == alpha) & comparable(frame)].set_index("activation")
             _draw_risks(panel, part.assign(limit=limits["risk"]))
             panel.set(title=f"{style.in_symbols(alpha=alpha)}, ρ = {rho:.2f}", ylabel="test risk")
         _draw_times(panels[len(agreement)], limits.dropna(subset="training_time"))

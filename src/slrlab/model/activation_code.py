@@ -64,10 +64,21 @@ class ActivationCode:
     @property
     def kinked(self) -> bool:
         """Whether a slope of the weights may jump, or turns within a cell of the table."""
+        return self.numbers[0] in (PROJECTION, NORMMAX) or self._turns
+
+    @property
+    def rounded(self) -> bool:
+        """Whether there is a kink, which is rounded: 1.5-entmax has none."""
+        if self.numbers[0] in (PROJECTION, NORMMAX):
+            return self.numbers[-1] > 0.0
+        return self._turns
+
+    @property
+    def _turns(self) -> bool:
+        """Whether the slope of a tabulated map turns within a cell."""
         slopes = self.table[:, 1::3]
-        return self.numbers[0] in (PROJECTION, NORMMAX) or bool(
-            (np.abs(np.diff(slopes, axis=0)) > 0.2 * (1.0 + np.abs(slopes[1:]))).any()
-        )
+        moves = np.abs(np.diff(slopes, axis=0))
+        return bool((moves > 0.2 * (1.0 + np.abs(slopes[1:]))).any())
 
     def scale(self, length: int) -> tuple[float, float, float]:
         """Return the factor of the scores, the shift of the bias and the factor of the weights."""

@@ -112,6 +112,22 @@ def test_times_kept_and_time_to():
     assert "matched" in str(whole)
 
 
+def test_a_flow_ends_at_its_goal_on_the_same_path():
+    task = SpikedSLR(signal=2.0, length=3)
+    whole = gradient_flow(task, "softmax", seed=1)
+    least = whole.destination.risk
+    goal = whole.risk[0] + 0.8 * (least - whole.risk[0])
+    part = gradient_flow(task, "softmax", seed=1, goal=goal)
+    assert part.status is Status.CONVERGED
+    assert part.minimum == "none"
+    assert part.destination is None
+    assert part.risk[-1] == pytest.approx(goal, abs=1e-4)
+    assert part.times[-1] < whole.times[-1]
+    assert part.time_to(0.7, least) == pytest.approx(whole.time_to(0.7), rel=1e-3)
+    assert math.isnan(part.time_to(0.7))  # no minimum to measure from
+    assert math.isnan(part.time_to(0.9, least))  # beyond the end
+
+
 def test_a_start_at_rest_has_converged():
     flow = gradient_flow(TASK, "softmax", start=([2**0.5, 0, 0, 0], [0, 1, 0, 0]))
     assert flow.status is Status.CONVERGED
@@ -171,6 +187,7 @@ def test_a_table_is_a_gradient_and_hands_over_outside():
         ({"times": [2.0, 1.0]}, "times must increase"),
         ({"times": [1.0, 1e9]}, "times must increase within"),
         ({"tolerance": -1.0}, "tolerance must be a finite number > 0"),
+        ({"goal": math.nan}, "goal must be a finite number, got nan"),
         ({"seed": -1}, "seed must be a whole number >= 0, got -1"),
         ({"bias": math.inf}, "bias must be a finite number, got inf"),
     ],

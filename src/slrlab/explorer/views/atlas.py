@@ -12,7 +12,8 @@ from slrlab.experiments.rows import Row, rows_of
 from slrlab.experiments.stored import table
 from slrlab.explorer import charts
 from slrlab.explorer.controls import Controls
-from slrlab.explorer.view import Call, Choice, Panel, StaticTable, Variant, View, script, words
+from slrlab.explorer.tables import script, task_call, words
+from slrlab.explorer.view import Call, Choice, Panel, StaticTable, Variant, View
 from slrlab.model.tasks import Task
 
 _LEAST = 1e-6  # loss that is drawn in place of a smaller one
@@ -35,50 +36,6 @@ def atlas_rows(kind: str, task: Task) -> list[Row]:
 def stored_atlas_rows() -> list[Row]:
     """Return the rows of all activations on the panel."""
     return rows_of(table("atlas"))
-
-
-def _calls(controls: Controls) -> list[Call]:
-    known = table("atlas")["activation"].unique().tolist()
-    own = [name for name in controls.activations if name not in known]
-    if controls.ranking == "setting":
-        task = controls.make_task()
-        # those that are compared come first
-        names = dict.fromkeys([*controls.activations, *known])
-        return [Call(atlas_rows, (name, task)) for name in names]
-    calls = [Call(stored_atlas_rows, (), True)]
-    return [*calls, *(Call(atlas_rows, (name, task)) for name in own for task in PANEL)]
-
-
-def _frame(rows: list[Row], controls: Controls) -> pd.DataFrame:
-    """Return a row for each activation and setting, and the ranking."""
-    frame = pd.DataFrame(rows)
-    # an activation that is still being computed is ranked when all of its settings are there
-    counts = frame.groupby("activation")["setting"].nunique()
-    whole = counts[counts == counts.max()].index
-    ranked = ranking(frame[frame["activation"].isin(whole)])
-    compared = set(controls.activations)
-    ranked = ranked.assign(
-        part="ranking",
-        compared=[name in compared for name in ranked["activation"]],
-        drawn=ranked["mean_loss"].clip(lower=_LEAST),
-        worst=ranked["worst_loss"].clip(lower=_LEAST),
-    )
-    order = ranked.set_index("activation")["rank"]
-    losses = frame[["activation", "family", "setting", "loss", "risk", "bayes_risk", "status"]]
-    losses = losses.assign(
-        part="loss",
-        rank=losses["activation"].map(order),
-        drawn=losses["loss"].clip(lower=_LEAST),
-    )
-    return pd.concat([ranked, losses[losses["rank"].notna()]], ignore_index=True)
-
-
-def _panels(controls: Controls, shape: Any) -> list[Panel]:
-    height = max(120, 17 * shape)
-    panels = [Panel(_ranking(height), ("ranking",))]
-    if controls.ranking == "panel":
-        panels.append(Panel(_losses(height), ("loss",)))
-    return panels
 
 
 def _names() -> Any:
@@ -148,25 +105,6 @@ def _panel_frame() -> pd.DataFrame:
     )
 
 
-def _numbers(frame: pd.DataFrame, controls: Controls) -> pd.DataFrame:
-    ranked = frame[frame["part"] == "ranking"]
-    rows = ranked[list(_COLUMNS)].astype({"rank": int})
-    return rows.rename(columns=words)
-
-
-def _notes(frame: pd.DataFrame, controls: Controls) -> list[str]:
-    ranked = frame[frame["part"] == "ranking"]
-    total = len(ranked)
-    own = ranked[ranked["compared"].astype(bool)]
-    notes = [
-        f"{row['activation']}: rank {row['rank']:.0f} of {total}, mean loss "
-        f"{row['mean_loss']:.2g}, at worst {row['worst_loss']:.2g}"
-        + (f" ({row['worst_setting']})." if row["worst_setting"] else ".")
-        for _, row in own.iterrows()
-    ]
-    return [f"Losses below {_LEAST:g} are drawn as {_LEAST:g}.", *notes]
-
-
 _SCRIPT = """
 from math import inf
 
@@ -178,44 +116,8 @@ activations = [*ACTIVATIONS, *$own]
 panel = $panel
 if __name__ == "__main__":  # the work is spread over processes
     table = ranking(atlas(activations, panel=panel))
-    print(table.to_csv(index=False))
+    $print
 """
-
-
-def _code(controls: Controls) -> str:
-    known = table("atlas")["activation"].unique().tolist()
-    panel = "PANEL  # 14 settings"
-    if controls.ranking == "setting":
-        given = f"signal={controls.signal}, length={controls.length!r}, noise={controls.noise}"
-        panel = f"[make_task({controls.task!r}, {given})]"
-    own = [name for name in controls.activations if name not in known]
-    return script(_SCRIPT, controls, own=own, panel=panel)
-
-
-def _static(report: Report | None) -> StaticTable:
-    base = Controls()
-    frame = _frame(stored_atlas_rows(), base)
-    losses = frame[frame["part"] == "loss"]
-    ranked = frame[frame["part"] == "ranking"].assign(by=_BY)
-    parts = [ranked]
-    settings = setting_labels(_panel_frame()).tolist()
-    for label in settings:
-        own = losses[losses["setting"] == label].assign(
-            part="ranking", by=label, compared=False, worst=losses["drawn"]
-        )
-        own = own.assign(mean_loss=own["loss"], worst_loss=own["loss"])
-        own = own.sort_values(["loss", "rank"], kind="stable")
-        parts.append(own.assign(rank=range(1, len(own) + 1)))
-    columns = ["part", "by", "activation", "family", "rank", "drawn", "worst", "compared"]
-    columns += ["mean_loss", "worst_loss", "worst_setting", "breaks_at"]
-    columns += ["setting", "loss", "risk", "bayes_risk"]
-    return StaticTable(
-        pd.concat([*parts, losses], ignore_index=True).reindex(columns=columns),
-        (Choice("by", "rank by", (_BY, *settings), _BY, _changes()),),
-        {"": Variant(base, ("by",))},
-        _COLUMNS,
-        part="ranking",
-    )
 
 
 def _changes() -> tuple[dict[str, Any], ...]:
@@ -228,27 +130,112 @@ def _changes() -> tuple[dict[str, Any], ...]:
     return ({}, *settings)
 
 
-VIEW = View(
-    name="atlas",
-    title="Atlas: every published activation, ranked",
-    about=(
+class Atlas(View):
+    """The ranking of all activations, and their loss on each setting."""
+
+    name = "atlas"
+    title = "Atlas: every published activation, ranked"
+    about = (
         "Each dot is the mean loss of an activation over a panel of 14 settings with infinite "
         "data, or its loss on the setting at the side; the line reaches to its worst setting. The "
         "loss is 0 for the best predictor and 1 for one that predicts 0. The live explorer also "
         "ranks activations that you type at the side, such as normalised: exp(x) + x**2."
-    ),
-    formula=(
-        r"\mathrm{loss} = \frac{E_\sigma - E_\mathrm{Bayes}}{1 + \Delta^2 - E_\mathrm{Bayes}}"
-    ),
-    calls=_calls,
-    frame=_frame,
-    panels=_panels,
-    drawn_by=("ranking",),
-    numbers=_numbers,
-    code=_code,
-    static=_static,
-    controls=("ranking",),
-    shape=lambda frame: frame["activation"].nunique(),
-    legend=False,
-    notes=_notes,
-)
+    )
+    formula = r"\mathrm{loss} = \frac{E_\sigma - E_\mathrm{Bayes}}{1 + \Delta^2 - E_\mathrm{Bayes}}"
+    controls = ("ranking",)
+    drawn_by = ("ranking",)
+    part = "ranking"
+    columns = _COLUMNS
+    legend = False
+
+    def calls(self, controls: Controls) -> list[Call]:
+        known = table("atlas")["activation"].unique().tolist()
+        own = [name for name in controls.activations if name not in known]
+        if controls.ranking == "setting":
+            task = controls.make_task()
+            # those that are compared come first
+            names = dict.fromkeys([*controls.activations, *known])
+            return [Call(atlas_rows, (name, task)) for name in names]
+        calls = [Call(stored_atlas_rows, (), True)]
+        return [*calls, *(Call(atlas_rows, (name, task)) for name in own for task in PANEL)]
+
+    def frame(self, rows: list[Row], controls: Controls) -> pd.DataFrame:
+        """Return a row for each activation and setting, and the ranking."""
+        frame = pd.DataFrame(rows)
+        # an activation that is still being computed is ranked when all of its settings are there
+        counts = frame.groupby("activation")["setting"].nunique()
+        whole = counts[counts == counts.max()].index
+        ranked = ranking(frame[frame["activation"].isin(whole)])
+        compared = set(controls.activations)
+        ranked = ranked.assign(
+            part="ranking",
+            compared=[name in compared for name in ranked["activation"]],
+            drawn=ranked["mean_loss"].clip(lower=_LEAST),
+            worst=ranked["worst_loss"].clip(lower=_LEAST),
+        )
+        order = ranked.set_index("activation")["rank"]
+        losses = frame[["activation", "family", "setting", "loss", "risk", "bayes_risk", "status"]]
+        losses = losses.assign(
+            part="loss",
+            rank=losses["activation"].map(order),
+            drawn=losses["loss"].clip(lower=_LEAST),
+        )
+        return pd.concat([ranked, losses[losses["rank"].notna()]], ignore_index=True)
+
+    def shape(self, frame: pd.DataFrame) -> Any:
+        return frame["activation"].nunique()
+
+    def panels(self, controls: Controls, shape: Any) -> list[Panel]:
+        height = max(120, 17 * shape)
+        panels = [Panel(_ranking(height), ("ranking",))]
+        if controls.ranking == "panel":
+            panels.append(Panel(_losses(height), ("loss",)))
+        return panels
+
+    def numbers(self, frame: pd.DataFrame, controls: Controls) -> pd.DataFrame:
+        """Return numbers, not texts: the table is sorted by a click."""
+        rows = self.marked(frame)[list(self.columns)].astype({"rank": int})
+        return rows.rename(columns=words)
+
+    def notes(self, frame: pd.DataFrame, controls: Controls) -> list[str]:
+        ranked = frame[frame["part"] == "ranking"]
+        total = len(ranked)
+        own = ranked[ranked["compared"].astype(bool)]
+        notes = [
+            f"{row['activation']}: rank {row['rank']:.0f} of {total}, mean loss "
+            f"{row['mean_loss']:.2g}, at worst {row['worst_loss']:.2g}"
+            + (f" ({row['worst_setting']})." if row["worst_setting"] else ".")
+            for _, row in own.iterrows()
+        ]
+        return [f"Losses below {_LEAST:g} are drawn as {_LEAST:g}.", *notes]
+
+    def code(self, controls: Controls) -> str:
+        known = table("atlas")["activation"].unique().tolist()
+        panel = "PANEL  # 14 settings"
+        if controls.ranking == "setting":
+            panel = f"[{task_call(controls)}]"
+        own = [name for name in controls.activations if name not in known]
+        return script(_SCRIPT, controls, own=own, panel=panel)
+
+    def static(self, report: Report | None) -> StaticTable:
+        base = Controls()
+        frame = self.frame(stored_atlas_rows(), base)
+        losses = frame[frame["part"] == "loss"]
+        ranked = frame[frame["part"] == "ranking"].assign(by=_BY)
+        parts = [ranked]
+        settings = setting_labels(_panel_frame()).tolist()
+        for label in settings:
+            own = losses[losses["setting"] == label].assign(
+                part="ranking", by=label, compared=False, worst=losses["drawn"]
+            )
+            own = own.assign(mean_loss=own["loss"], worst_loss=own["loss"])
+            own = own.sort_values(["loss", "rank"], kind="stable")
+            parts.append(own.assign(rank=range(1, len(own) + 1)))
+        columns = ["part", "by", "activation", "family", "rank", "drawn", "worst", "compared"]
+        columns += ["mean_loss", "worst_loss", "worst_setting", "breaks_at"]
+        columns += ["setting", "loss", "risk", "bayes_risk"]
+        return StaticTable(
+            pd.concat([*parts, losses], ignore_index=True).reindex(columns=columns),
+            (Choice("by", "rank by", (_BY, *settings), _BY, _changes()),),
+            {"": Variant(base, ("by",))},
+        )

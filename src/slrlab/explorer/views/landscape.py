@@ -14,7 +14,8 @@ from slrlab._types import Report
 from slrlab.experiments.rows import Row, rows_of
 from slrlab.explorer import charts
 from slrlab.explorer.controls import Controls
-from slrlab.explorer.view import Call, Choice, Panel, StaticTable, Variant, View, listed, script
+from slrlab.explorer.tables import reported, script
+from slrlab.explorer.view import Call, Choice, Panel, StaticTable, Variant, View
 from slrlab.figures.risk_plane import interpolated_risk, plane_risk
 from slrlab.model.activations import make_activation
 from slrlab.model.tasks import Task
@@ -96,23 +97,6 @@ def flow_rows(task: Task, name: str, m_kk: float, m_kv: float) -> list[Row]:
     return [row | end | {"order": order} for order, row in enumerate(rows)]
 
 
-def _calls(controls: Controls) -> list[Call]:
-    task, name = controls.make_task(), controls.focus
-    start = (controls.m_kk, controls.m_kv)
-    return [Call(plane_rows, (task, name)), Call(flow_rows, (task, name, *start))]
-
-
-def _frame(rows: list[Row], controls: Controls) -> pd.DataFrame:
-    frame = pd.DataFrame(rows)
-    wanted = ("part", "kind", "risk", "shown", "time", "order", "at_infinity", "mirror", "minimum")
-    return frame.reindex(columns=[*dict.fromkeys([*frame.columns, *wanted])])
-
-
-def _panels(controls: Controls, shape: Any) -> list[Panel]:
-    parts = ("plane", "minimum", "flow")
-    return [Panel(_plane(), parts, selects="pick"), Panel(_descent(controls), ("flow", "minimum"))]
-
-
 def _plane() -> Any:
     import altair as alt
 
@@ -177,32 +161,6 @@ def _descent(controls: Controls) -> Any:
     )
 
 
-_NUMBERS = ("kind", "risk", "m_kk", "m_kv", "m_vk", "m_vv", "bias", "at_infinity")
-
-
-def _numbers(frame: pd.DataFrame, controls: Controls) -> pd.DataFrame:
-    rows = frame[(frame["part"] == "minimum") & ~frame["mirror"].eq(True)]
-    return listed(rows.reindex(columns=_NUMBERS), _NUMBERS)
-
-
-def _notes(frame: pd.DataFrame, controls: Controls) -> list[str]:
-    notes = []
-    flow = frame[frame["part"] == "flow"]
-    if len(flow):
-        end = flow.iloc[-1]
-        notes.append(
-            f"From ({controls.m_kk:g}, {controls.m_kv:g}) the flow leads to the {end['minimum']} "
-            f"minimum: risk {end['risk']:.5g} at time {end['time']:.3g}, {end['status']}."
-        )
-    if "at_infinity" in frame and frame["at_infinity"].eq(True).any():
-        notes.append(
-            "A minimum at infinity has no place in the plane: the risk falls as the keys grow."
-        )
-    if controls.focus == "erf" or make_activation(controls.focus).bias is None:
-        notes.append("The bias is learned by the flow; the plane has that of the best minimum.")
-    return notes
-
-
 _SCRIPT = """
 import numpy as np
 import pandas as pd
@@ -210,7 +168,7 @@ import pandas as pd
 from slrlab import gradient_flow, local_minima, make_activation, make_task
 from slrlab.theory.landscape.risk import make_landscape
 
-task = make_task($task, signal=$signal, length=$length, noise=$noise)
+task = $make_task
 activation = make_activation($activation)
 minima = local_minima(task, activation, starts=$starts).minima
 landscape = make_landscape(task, activation)
@@ -230,87 +188,109 @@ table = pd.DataFrame(
     }
 )
 table = pd.concat([table, ends])
-print(table.to_csv(index=False))
+$print
 """
 
 
-def _code(controls: Controls) -> str:
-    return script(
-        _SCRIPT,
-        controls,
-        activation=repr(controls.focus),
-        starts=_STARTS,
-        m_kk=controls.m_kk,
-        m_kv=controls.m_kv,
-        time=_TIME,
-    )
+class Landscape(View):
+    """The risk over the key overlaps, its minima, and gradient flow."""
 
-
-def _static(report: Report | None) -> StaticTable:
-    base = _START
-    labels = [f"({x:g}, {y:g})" for x, y in _STATIC_STARTS]
-    rows: list[Row] = []
-    settings = list(itertools.product(base.activations, _STATIC_SIGNALS))
-    for done, (name, signal) in enumerate(settings):
-        if report is not None:
-            report(done, len(settings), "landscape")
-        task = base.make_task(signal=signal)
-        given: Row = {"activation": name, "signal": signal}
-        rows += [row | given for row in plane_rows(task, name, _STATIC_POINTS)]
-        for label, (m_kk, m_kv) in zip(labels, _STATIC_STARTS, strict=True):
-            path = flow_rows(task, name, m_kk, m_kv)
-            rows += [row | given | {"start": label} for row in path]
-    frame = _frame(rows, base)
-    kept = ["part", "activation", "signal", "start", "m_kk", "m_kv", "shown", "risk"]
-    kept += [
-        "from_kk",
-        "from_kv",
-        "to_kk",
-        "to_kv",
-        "kind",
-        "m_vk",
-        "m_vv",
-        "bias",
-        "at_infinity",
-        "mirror",
-        "time",
-        "order",
-    ]
-    return StaticTable(
-        frame[[*kept, "minimum", "status"]],
-        (
-            Choice("activation", "activation", base.activations, base.activation),
-            Choice("signal", "signal ν", _STATIC_SIGNALS, base.signal),
-            Choice(
-                *("start", "start of the flow", tuple(labels), labels[4]),
-                tuple({"m_kk": m_kk, "m_kv": m_kv} for m_kk, m_kv in _STATIC_STARTS),
-            ),
-        ),
-        {"": Variant(base, ("activation", "signal", "start"))},
-        _NUMBERS[:6],
-        part="minimum",
-    )
-
-
-VIEW = View(
-    name="landscape",
-    title="Landscape: where training goes",
-    about=(
+    name = "landscape"
+    title = "Landscape: where training goes"
+    about = (
         "Colours are the risk of keys in the plane of the two teachers, with the values that are "
         "best for them; diamonds are its minima. At the matched minimum the keys have learned k*; "
         "at a mismatched one they have learned v*, and training is stuck there. Click anywhere, "
         "or give a start, and follow gradient flow from it."
-    ),
-    formula=r"\dot{k} = -\partial E / \partial k, \quad \dot{v} = -\partial E / \partial v",
-    calls=_calls,
-    frame=_frame,
-    panels=_panels,
-    drawn_by=("activation", "activations"),
-    numbers=_numbers,
-    code=_code,
-    static=_static,
-    start=_START,
-    controls=("activation", "m_kk", "m_kv"),
-    legend=False,
-    notes=_notes,
-)
+    )
+    formula = r"\dot{k} = -\partial E / \partial k, \quad \dot{v} = -\partial E / \partial v"
+    controls = ("activation", "m_kk", "m_kv")
+    start = _START
+    drawn_by = ("activation", "activations")
+    part = "minimum"
+    columns = ("kind", "risk", "m_kk", "m_kv", "m_vk", "m_vv", "bias", "at_infinity")
+    legend = False
+
+    def calls(self, controls: Controls) -> list[Call]:
+        task, name = controls.make_task(), controls.focus
+        start = (controls.m_kk, controls.m_kv)
+        return [Call(plane_rows, (task, name)), Call(flow_rows, (task, name, *start))]
+
+    def frame(self, rows: list[Row], controls: Controls) -> pd.DataFrame:
+        frame = pd.DataFrame(rows)
+        wanted = (
+            "part",
+            "kind",
+            "risk",
+            "shown",
+            "time",
+            "order",
+            "at_infinity",
+            "mirror",
+            "minimum",
+        )
+        return frame.reindex(columns=[*dict.fromkeys([*frame.columns, *wanted])])
+
+    def panels(self, controls: Controls, shape: Any) -> list[Panel]:
+        parts = ("plane", "minimum", "flow")
+        return [
+            Panel(_plane(), parts, selects="pick"),
+            Panel(_descent(controls), ("flow", "minimum")),
+        ]
+
+    def marked(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Return the minima without their mirror images."""
+        minima = super().marked(frame)
+        return minima[~minima["mirror"].eq(True)]
+
+    def notes(self, frame: pd.DataFrame, controls: Controls) -> list[str]:
+        notes = []
+        flow = frame[frame["part"] == "flow"]
+        if len(flow):
+            end = flow.iloc[-1]
+            notes.append(
+                f"From ({controls.m_kk:g}, {controls.m_kv:g}) the flow leads to the "
+                f"{end['minimum']} minimum: risk {end['risk']:.5g} at time {end['time']:.3g}, "
+                f"{end['status']}."
+            )
+        if "at_infinity" in frame and frame["at_infinity"].eq(True).any():
+            notes.append(
+                "A minimum at infinity has no place in the plane: the risk falls as the keys grow."
+            )
+        if controls.focus == "erf" or make_activation(controls.focus).bias is None:
+            notes.append("The bias is learned by the flow; the plane has that of the best minimum.")
+        return notes
+
+    def code(self, controls: Controls) -> str:
+        shown = repr(controls.focus)
+        return script(_SCRIPT, controls, activation=shown, starts=_STARTS, time=_TIME)
+
+    def static(self, report: Report | None) -> StaticTable:
+        base = _START
+        labels = [f"({x:g}, {y:g})" for x, y in _STATIC_STARTS]
+        rows: list[Row] = []
+        settings = itertools.product(base.activations, _STATIC_SIGNALS)
+        for name, signal in reported(settings, report, self.name):
+            task = base.make_task(signal=signal)
+            given: Row = {"activation": name, "signal": signal}
+            rows += [row | given for row in plane_rows(task, name, _STATIC_POINTS)]
+            for label, (m_kk, m_kv) in zip(labels, _STATIC_STARTS, strict=True):
+                path = flow_rows(task, name, m_kk, m_kv)
+                rows += [row | given | {"start": label} for row in path]
+        frame = self.frame(rows, base)
+        kept = ["part", "activation", "signal", "start", "m_kk", "m_kv", "shown", "risk"]
+        kept += ["from_kk", "from_kv", "to_kk", "to_kv", "kind", "m_vk", "m_vv", "bias"]
+        kept += ["at_infinity", "mirror", "time", "order", "minimum", "status"]
+        return StaticTable(
+            frame[kept],
+            (
+                Choice("activation", "activation", base.activations, base.activation),
+                Choice("signal", "signal ν", _STATIC_SIGNALS, base.signal),
+                Choice(
+                    *("start", "start of the flow", tuple(labels), labels[4]),
+                    tuple({"m_kk": m_kk, "m_kv": m_kv} for m_kk, m_kv in _STATIC_STARTS),
+                ),
+            ),
+            {"": Variant(base, ("activation", "signal", "start"))},
+            columns=self.columns[:6],
+        )

@@ -9,7 +9,6 @@ from typing import Any
 
 import pandas as pd
 
-from slrlab._errors import ComputationError
 from slrlab._types import Report
 from slrlab.experiments.activations import STANDARD
 from slrlab.experiments.demands import BAYES_NAME
@@ -25,7 +24,8 @@ from slrlab.experiments.stored import (
 )
 from slrlab.explorer import charts
 from slrlab.explorer.controls import Controls
-from slrlab.explorer.view import Call, Choice, Panel, StaticTable, Variant, View, listed, script
+from slrlab.explorer.tables import reasons, rows_or_reason, script
+from slrlab.explorer.view import Call, Choice, Panel, StaticTable, Variant, View
 from slrlab.explorer.views.population import population_calls
 from slrlab.explorer.views.samples import bayes_rows, trained_calls
 from slrlab.model.tasks import Task
@@ -36,54 +36,26 @@ _LONGEST = 100  # of training
 _STEP = 2.0  # between the stored numbers of samples
 _ALPHA_RANGE, _SIGNAL_RANGE = [0.4, 80.0], [0.8, 20.0]  # of the axes of training
 _STATIC_TARGETS = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
-_COLUMNS = ("activation", "length", "signal", "alpha", "value", "possible", "note")
 _START = Controls(length=str(TRAINED_LENGTH), target=0.3)
 
 
 def need_rows(task: Task, kind: str, demand: str, target: float, signal: float | None) -> list[Row]:
     """Return what an activation and the best predictor need: signal, or samples at a signal."""
-    given = {demand: target}
-    try:
-        found = require(
-            length=task.length,
-            task=task.name,
-            noise=task.noise,
-            signal=signal,
-            activations=[kind],
-            **given,  # type: ignore[arg-type]
-        )
-    except (ComputationError, ValueError) as error:
-        return [{"part": "refused", "activation": kind, "reason": str(error)}]
+    return rows_or_reason(kind, _need_rows, task, kind, demand, target, signal)
+
+
+def _need_rows(
+    task: Task, kind: str, demand: str, target: float, signal: float | None
+) -> list[Row]:
+    asked: dict[str, Any] = {"length": task.length, "task": task.name, "noise": task.noise}
+    answer = require(**asked | {demand: target}, signal=signal, activations=[kind])
     part = "samples" if signal is not None else "need"
-    return [{"part": part} | row for row in rows_of(found.to_frame())]
+    return [{"part": part} | row for row in rows_of(answer.to_frame())]
 
 
 def stored_grid(task: str, noise: float) -> list[Row]:
     """Return the stored risks with infinite data at all signals and lengths."""
     return rows_of(stored_population(task, noise))
-
-
-def _calls(controls: Controls) -> list[Call]:
-    own = tuple(name for name in controls.activations if name not in STANDARD)
-    tasks = [
-        controls.make_task(signal=signal, length=length)
-        for signal, length in itertools.product(_OWN_SIGNALS, _OWN_LENGTHS)
-    ]
-    grid = [call for call in population_calls(tasks, own) if call.given[1] is not None]
-    here = controls.make_task()
-    asked = (controls.demand, controls.target)
-    needs = [Call(need_rows, (here, kind, *asked, None)) for kind in controls.activations]
-    samples = []
-    if controls.exact and math.isfinite(controls.signal) and here.length.longest <= _LONGEST:
-        given = (*asked, controls.signal)
-        samples = [Call(need_rows, (here, kind, *given)) for kind in controls.activations]
-    return [
-        Call(stored_grid, (controls.task, controls.noise), True),
-        *_training(controls),
-        *needs,
-        *grid,
-        *samples,
-    ]
 
 
 def _training(controls: Controls) -> list[Call]:
@@ -96,21 +68,6 @@ def _training(controls: Controls) -> list[Call]:
         if task.length.longest <= _LONGEST:
             calls += trained_calls(task, controls.activations, None)
     return [call for call in calls if call.quick]
-
-
-def _frame(rows: list[Row], controls: Controls) -> pd.DataFrame:
-    """Return lines of equal risk or hit rate, and the exact needs."""
-    needs = [row for row in rows if row.get("part") in ("need", "samples", "refused")]
-    grid = pd.DataFrame([row for row in rows if "part" not in row])
-    trained = pd.DataFrame([row for row in rows if row.get("part") in ("trained", "bayes")])
-    exact = pd.DataFrame(needs)
-    if "length" in exact:
-        exact = exact.assign(tokens=pd.to_numeric(exact["length"], errors="coerce"))
-    parts = [exact, *_population_lines(grid, controls)]
-    parts += _training_lines(trained, controls)
-    here = {"part": "here", "tokens": controls.law.mean, "signal": controls.signal, "here": True}
-    frame = pd.concat([*parts, pd.DataFrame([here])], ignore_index=True)
-    return frame.reindex(columns=[*dict.fromkeys([*frame.columns, "part", *_COLUMNS, "tokens"])])
 
 
 def _population_lines(grid: pd.DataFrame, controls: Controls) -> list[pd.DataFrame]:
@@ -146,13 +103,6 @@ def _near(row: Row, doubtful: pd.DataFrame) -> bool:
     same = (doubtful["activation"] == row["activation"]) & (doubtful["signal"] == row["signal"])
     ratio = doubtful.loc[same, "alpha"] / row["alpha"]
     return bool(ratio.between(1.0 / _STEP, _STEP).any())
-
-
-def _panels(controls: Controls, shape: Any) -> list[Panel]:
-    panels = [Panel(_lengths(controls), ("length", "here", "need"))]
-    if shape:
-        panels.append(Panel(_alphas(controls), ("alpha", "here")))
-    return panels
 
 
 def _lengths(controls: Controls) -> Any:
@@ -191,37 +141,6 @@ def _alphas(controls: Controls) -> Any:
     return charts.layered(*lines, marked, open_circles, title=title)
 
 
-def _numbers(frame: pd.DataFrame, controls: Controls) -> pd.DataFrame:
-    rows = frame[frame["part"].isin(["need", "samples"])]
-    rows = rows.drop_duplicates(["part", "activation", "signal", "alpha"])
-    return listed(rows.reindex(columns=_COLUMNS), _COLUMNS)
-
-
-def _notes(frame: pd.DataFrame, controls: Controls) -> list[str]:
-    notes = []
-    needs = frame[frame["part"] == "need"]
-    can = needs[needs["possible"].eq(True) & (needs["activation"] != BAYES_NAME)]
-    if len(can):
-        best = can.sort_values("signal").iloc[0]
-        notes.append(
-            f"At length {controls.law} the least signal is {best['signal']:.4g}, with "
-            f"{best['activation']}."
-        )
-    cannot = needs[~needs["possible"].eq(True)].drop_duplicates("activation")
-    notes += [f"{row['activation']}: {row['note']}." for _, row in cannot.iterrows()]
-    if not (frame["part"] == "alpha").any():
-        notes.append(
-            f"The lines with finite data are there for spiked-SLR without noise at length "
-            f"{TRAINED_LENGTH}; the fewest samples at any setting are computed on request."
-        )
-    elif not frame.loc[frame["part"] == "alpha", "trusted"].all():
-        notes.append("Open circles: the theory of training is not to be trusted there.")
-    if "reason" in frame:
-        reasons = frame[frame["part"] == "refused"].drop_duplicates("reason")
-        notes += [f"{row['activation']}: {row['reason']}" for _, row in reasons.iterrows()]
-    return notes
-
-
 _SCRIPT = """
 import pandas as pd
 
@@ -229,73 +148,137 @@ from slrlab import require
 
 demand = {$demand: $target}
 setting = {"task": $task, "length": $length, "noise": $noise}
-found = require(**demand, **setting, activations=$activations)
-table = found.to_frame()
+answer = require(**demand, **setting, activations=$activations)
+table = answer.to_frame()
 """
 _MORE = """samples = require(**demand, **setting, signal=$signal, activations=$activations)
 table = pd.concat([table, samples.to_frame()])
 """
 
 
-def _code(controls: Controls) -> str:
-    exact = controls.exact and math.isfinite(controls.signal)
-    return script(
-        f"{_SCRIPT}{_MORE if exact else ''}print(table.to_csv(index=False))\n",
-        controls,
-        demand=repr(controls.demand),
-        target=controls.target,
-        activations=list(controls.activations),
-    )
+class Plan(View):
+    """What a demand requires, and lines of equal risk or hit rate."""
 
-
-def _static(report: Report | None) -> StaticTable:
-    frames = []
-    for target in _STATIC_TARGETS:
-        at = replace(_START, target=target)
-        rows = [row for call in _calls(at) if call.quick for row in call.run()]
-        lines = _frame(rows, at)
-        lines = lines[lines["part"].isin(["length", "alpha"])]
-        kept = lines[["part", "activation", "tokens", "signal", "alpha", "trusted"]]
-        frames.append(kept.assign(target=target))
-    lengths = tuple(map(str, LENGTHS))
-    frames.append(pd.DataFrame({"part": "here", "tokens": LENGTHS}))
-    return StaticTable(
-        pd.concat(frames, ignore_index=True),
-        (
-            Choice("target", "risk at most", _STATIC_TARGETS, _START.target),
-            Choice("length", "length L", lengths, _START.length),
-        ),
-        {"": Variant(_START, ("target",), {"tokens": "length"}, ("length",))},
-        ("activation", "tokens", "signal"),
-        part="length",
-        note="The signals are interpolated in a table: at them the risk is within 0.5 % of the "
-        "demanded one. The script computes them to seven digits. Open circles: the theory of "
-        "training is not to be trusted there.",
-    )
-
-
-VIEW = View(
-    name="plan",
-    title="Plan: what a demand requires",
-    about=(
+    name = "plan"
+    title = "Plan: what a demand requires"
+    about = (
         "You need a risk of at most, or a hit rate of at least, some number: the lines show where "
         "it is just met. Left: the least signal with infinite data against the length; an "
         "activation without a line cannot meet the demand in this range. Right: the fewest samples "
         "per dimension, after training at the best ridges, at each signal."
-    ),
-    formula=(
+    )
+    formula = (
         r"\min \{\nu : E_\sigma(\nu, L) \leq x\}, \quad "
         r"\min \{\alpha : E_\sigma(\alpha, \nu) \leq x\}"
-    ),
-    calls=_calls,
-    frame=_frame,
-    panels=_panels,
-    drawn_by=("activations", "length"),
-    numbers=_numbers,
-    code=_code,
-    static=_static,
-    start=_START,
-    controls=("demand", "target", "exact"),
-    shape=lambda frame: bool((frame["part"] == "alpha").any()),
-    notes=_notes,
-)
+    )
+    controls = ("demand", "target", "exact")
+    start = _START
+    drawn_by = ("activations", "length")
+    columns = ("activation", "length", "signal", "alpha", "value", "possible", "note")
+
+    def calls(self, controls: Controls) -> list[Call]:
+        own = tuple(name for name in controls.activations if name not in STANDARD)
+        tasks = [
+            controls.make_task(signal=signal, length=length)
+            for signal, length in itertools.product(_OWN_SIGNALS, _OWN_LENGTHS)
+        ]
+        grid = [call for call in population_calls(tasks, own) if call.given[1] is not None]
+        here = controls.make_task()
+        asked = (controls.demand, controls.target)
+        needs = [Call(need_rows, (here, kind, *asked, None)) for kind in controls.activations]
+        samples = []
+        if controls.exact and math.isfinite(controls.signal) and here.length.longest <= _LONGEST:
+            given = (*asked, controls.signal)
+            samples = [Call(need_rows, (here, kind, *given)) for kind in controls.activations]
+        return [
+            Call(stored_grid, (controls.task, controls.noise), True),
+            *_training(controls),
+            *needs,
+            *grid,
+            *samples,
+        ]
+
+    def frame(self, rows: list[Row], controls: Controls) -> pd.DataFrame:
+        """Return lines of equal risk or hit rate, and the exact needs."""
+        needs = [row for row in rows if row.get("part") in ("need", "samples", "refused")]
+        grid = pd.DataFrame([row for row in rows if "part" not in row])
+        trained = pd.DataFrame([row for row in rows if row.get("part") in ("trained", "bayes")])
+        exact = pd.DataFrame(needs)
+        if "length" in exact:
+            exact = exact.assign(tokens=pd.to_numeric(exact["length"], errors="coerce"))
+        parts = [exact, *_population_lines(grid, controls)]
+        parts += _training_lines(trained, controls)
+        here = {
+            "part": "here",
+            "tokens": controls.law.mean,
+            "signal": controls.signal,
+            "here": True,
+        }
+        frame = pd.concat([*parts, pd.DataFrame([here])], ignore_index=True)
+        return frame.reindex(
+            columns=[*dict.fromkeys([*frame.columns, "part", *self.columns, "tokens"])]
+        )
+
+    def shape(self, frame: pd.DataFrame) -> Any:
+        return bool((frame["part"] == "alpha").any())
+
+    def panels(self, controls: Controls, shape: Any) -> list[Panel]:
+        panels = [Panel(_lengths(controls), ("length", "here", "need"))]
+        if shape:
+            panels.append(Panel(_alphas(controls), ("alpha", "here")))
+        return panels
+
+    def marked(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Return the exact needs, that of Bayes once."""
+        rows = frame[frame["part"].isin(["need", "samples"])]
+        return rows.drop_duplicates(["part", "activation", "signal", "alpha"])
+
+    def notes(self, frame: pd.DataFrame, controls: Controls) -> list[str]:
+        notes = []
+        needs = frame[frame["part"] == "need"]
+        can = needs[needs["possible"].eq(True) & (needs["activation"] != BAYES_NAME)]
+        if len(can):
+            best = can.sort_values("signal").iloc[0]
+            notes.append(
+                f"At length {controls.law} the least signal is {best['signal']:.4g}, with "
+                f"{best['activation']}."
+            )
+        cannot = needs[~needs["possible"].eq(True)].drop_duplicates("activation")
+        notes += [f"{row['activation']}: {row['note']}." for _, row in cannot.iterrows()]
+        if not (frame["part"] == "alpha").any():
+            notes.append(
+                f"The lines with finite data are there for spiked-SLR without noise at length "
+                f"{TRAINED_LENGTH}; the fewest samples at any setting are computed on request."
+            )
+        elif not frame.loc[frame["part"] == "alpha", "trusted"].all():
+            notes.append("Open circles: the theory of training is not to be trusted there.")
+        return [*notes, *reasons(frame)]
+
+    def code(self, controls: Controls) -> str:
+        exact = controls.exact and math.isfinite(controls.signal)
+        return script(f"{_SCRIPT}{_MORE if exact else ''}$print\n", controls)
+
+    def static(self, report: Report | None) -> StaticTable:
+        frames = []
+        for target in _STATIC_TARGETS:
+            at = replace(_START, target=target)
+            rows = self.run(call for call in self.calls(at) if call.quick)
+            lines = self.frame(rows, at)
+            lines = lines[lines["part"].isin(["length", "alpha"])]
+            kept = lines[["part", "activation", "tokens", "signal", "alpha", "trusted"]]
+            frames.append(kept.assign(target=target))
+        lengths = tuple(map(str, LENGTHS))
+        frames.append(pd.DataFrame({"part": "here", "tokens": LENGTHS}))
+        return StaticTable(
+            pd.concat(frames, ignore_index=True),
+            (
+                Choice("target", "risk at most", _STATIC_TARGETS, _START.target),
+                Choice("length", "length L", lengths, _START.length),
+            ),
+            {"": Variant(_START, ("target",), {"tokens": "length"}, ("length",))},
+            part="length",
+            columns=("activation", "tokens", "signal"),
+            note="The signals are interpolated in a table: at them the risk is within 0.5 % of the "
+            "demanded one. The script computes them to seven digits. Open circles: the theory of "
+            "training is not to be trusted there.",
+        )

@@ -15,7 +15,8 @@ from slrlab.experiments.rows import Row
 from slrlab.experiments.stored import LENGTHS, stored_population_row
 from slrlab.explorer import charts
 from slrlab.explorer.controls import Controls
-from slrlab.explorer.view import Call, Choice, Panel, StaticTable, Variant, View, listed, script
+from slrlab.explorer.tables import reported, script
+from slrlab.explorer.view import Call, Choice, Panel, StaticTable, Variant, View
 from slrlab.explorer.views.population import FLOOR, population_calls
 from slrlab.model.tasks import Task
 
@@ -71,38 +72,6 @@ def _prediction_rows(drawn: Haystack) -> list[Row]:
         {"part": "prediction", "activation": name, "prediction": value, "label": drawn.label}
         | {"weight": drawn.needle_weights[name]}
         for name, value in drawn.predictions.items()
-    ]
-
-
-def _calls(controls: Controls) -> list[Call]:
-    task = controls.make_task()
-    stored = all(stored_population_row(task, name) for name in controls.activations)
-    drawn = Call(haystack_rows, (task, controls.activations, controls.seed), stored)
-    fixed = task.length.label.isdigit()
-    lengths = [length for length in LENGTHS if length <= _LONGEST]
-    tasks = [controls.make_task(length=length) for length in lengths]
-    if fixed and task not in tasks:
-        tasks.append(task)
-    return [drawn, *population_calls(tasks, controls.activations)]
-
-
-def _frame(rows: list[Row], controls: Controls) -> pd.DataFrame:
-    length = str(controls.law)
-    curve = [
-        {"part": "curve", "tokens": float(row["length"]), "here": row["length"] == length}
-        | {name: row[name] for name in ("activation", "risk")}
-        for row in rows
-        if "part" not in row
-    ]
-    return pd.DataFrame([*(row for row in rows if "part" in row), *curve])
-
-
-def _panels(controls: Controls, shape: Any) -> list[Panel]:
-    return [
-        Panel(_plane(controls), ("token",)),
-        Panel(_weights(controls), ("token",)),
-        Panel(_predictions(controls), ("prediction",)),
-        Panel(_risks(controls), ("curve",)),
     ]
 
 
@@ -175,30 +144,12 @@ def _risks(controls: Controls) -> Any:
     return charts.layered(*lines, marked, title="minimal risk at each length")
 
 
-def _numbers(frame: pd.DataFrame, controls: Controls) -> pd.DataFrame:
-    rows = frame[frame["part"] == "prediction"]
-    return listed(rows, ("activation", "weight", "prediction", "label"))
-
-
-def _notes(frame: pd.DataFrame, controls: Controls) -> list[str]:
-    shown = frame.loc[frame["part"] == "token", "token"].nunique()
-    length = frame["rank"].max()
-    if not length > _TOP:
-        return []
-    return [
-        f"{shown} of {length:,.0f} tokens are drawn: the {_TOP} of largest score, the relevant "
-        "one, and some of each rank below."
-    ]
-
-
 _SCRIPT = """
-from math import inf
-
 import pandas as pd
 
 from slrlab import draw_haystack, make_task
 
-task = make_task($task, signal=$signal, length=$length, noise=$noise)
+task = $make_task
 drawn = draw_haystack(task, $activations, seed=$seed)
 table = pd.DataFrame(
     {
@@ -208,73 +159,97 @@ table = pd.DataFrame(
         "label": drawn.label,
     }
 )
-print(table.to_csv(index=False))
+$print
 """
 
 
-def _code(controls: Controls) -> str:
-    return script(
-        _SCRIPT,
-        controls,
-        activations=list(controls.activations),
-        seed=controls.seed,
-    )
+class Retrieve(View):
+    """One sequence: tokens, weights and predictions."""
 
-
-def _static(report: Report | None) -> StaticTable:
-    base = _START
-    combinations = list(itertools.product(_STATIC_SIGNALS, _STATIC_SEEDS, _STATIC_LENGTHS))
-    frames = []
-    for done, (signal, seed, length) in enumerate(combinations):
-        if report is not None:
-            report(done, len(combinations), "retrieve")
-        task = base.make_task(signal=signal, length=length)
-        rows = haystack_rows(task, base.activations, seed, *_STATIC_TOKENS)
-        given: Row = {"signal": signal, "seed": seed, "length": str(length)}
-        frames.append(pd.DataFrame(rows).assign(**given))
-    for signal in _STATIC_SIGNALS:
-        tasks = [base.make_task(signal=signal, length=length) for length in LENGTHS]
-        kept = [task for task in tasks if task.length.longest <= _LONGEST]
-        rows = [row for call in population_calls(kept, base.activations) for row in call.run()]
-        curve = _frame(rows, base).drop(columns="here")
-        frames.append(curve.assign(signal=signal))
-    frame = pd.concat(frames, ignore_index=True)
-    lengths = tuple(map(str, _STATIC_LENGTHS))
-    return StaticTable(
-        frame,
-        (
-            Choice("length", "length L", lengths, base.length),
-            Choice("signal", "signal ν", _STATIC_SIGNALS, base.signal),
-            Choice("seed", "draw", _STATIC_SEEDS, 1),
-        ),
-        {"": Variant(base, ("signal", "seed", "length"), {"tokens": "length"})},
-        ("activation", "weight", "prediction", "label"),
-        part="prediction",
-    )
-
-
-VIEW = View(
-    name="retrieve",
-    title="Retrieve: find the one token that matters",
-    about=(
+    name = "retrieve"
+    title = "Retrieve: find the one token that matters"
+    about = (
         "A sequence is drawn; one of its tokens, the diamond, is the relevant one, and its value "
         "is the label, but its location is hidden. Each attention weighs the tokens by their key "
         "scores and predicts the weighted sum of their values, at its best keys, values and bias. "
         "Make the sequence longer: linear attention spreads its weight over all tokens and "
         "predicts almost 0, softmax still finds the token, until at some length another token has "
         "by chance a larger score."
-    ),
-    formula=(
+    )
+    formula = (
         r"f(X) = \sum_\ell \sigma(\chi)_\ell\, z_\ell, \quad \chi = m_k \chi^*, \quad z = m_v z^*"
-    ),
-    calls=_calls,
-    frame=_frame,
-    panels=_panels,
-    drawn_by=("activation", "activations"),
-    numbers=_numbers,
-    code=_code,
-    static=_static,
-    start=_START,
-    controls=("seed", "activation"),
-    notes=_notes,
-)
+    )
+    controls = ("seed", "activation")
+    start = _START
+    drawn_by = ("activation", "activations")
+    part = "prediction"
+    columns = ("activation", "weight", "prediction", "label")
+
+    def calls(self, controls: Controls) -> list[Call]:
+        task = controls.make_task()
+        stored = all(stored_population_row(task, name) for name in controls.activations)
+        drawn = Call(haystack_rows, (task, controls.activations, controls.seed), stored)
+        fixed = task.length.label.isdigit()
+        lengths = [length for length in LENGTHS if length <= _LONGEST]
+        tasks = [controls.make_task(length=length) for length in lengths]
+        if fixed and task not in tasks:
+            tasks.append(task)
+        return [drawn, *population_calls(tasks, controls.activations)]
+
+    def frame(self, rows: list[Row], controls: Controls) -> pd.DataFrame:
+        length = str(controls.law)
+        curve = [
+            {"part": "curve", "tokens": float(row["length"]), "here": row["length"] == length}
+            | {name: row[name] for name in ("activation", "risk")}
+            for row in rows
+            if "part" not in row
+        ]
+        return pd.DataFrame([*(row for row in rows if "part" in row), *curve])
+
+    def panels(self, controls: Controls, shape: Any) -> list[Panel]:
+        return [
+            Panel(_plane(controls), ("token",)),
+            Panel(_weights(controls), ("token",)),
+            Panel(_predictions(controls), ("prediction",)),
+            Panel(_risks(controls), ("curve",)),
+        ]
+
+    def notes(self, frame: pd.DataFrame, controls: Controls) -> list[str]:
+        length = frame["rank"].max() if "rank" in frame else 0  # risks may be there before tokens
+        if not length > _TOP:
+            return []
+        shown = frame.loc[frame["part"] == "token", "token"].nunique()
+        return [
+            f"{shown} of {length:,.0f} tokens are drawn: the {_TOP} of largest score, the relevant "
+            "one, and some of each rank below."
+        ]
+
+    def code(self, controls: Controls) -> str:
+        return script(_SCRIPT, controls)
+
+    def static(self, report: Report | None) -> StaticTable:
+        base = _START
+        combinations = itertools.product(_STATIC_SIGNALS, _STATIC_SEEDS, _STATIC_LENGTHS)
+        frames = []
+        for signal, seed, length in reported(combinations, report, self.name):
+            task = base.make_task(signal=signal, length=length)
+            rows = haystack_rows(task, base.activations, seed, *_STATIC_TOKENS)
+            given: Row = {"signal": signal, "seed": seed, "length": str(length)}
+            frames.append(pd.DataFrame(rows).assign(**given))
+        for signal in _STATIC_SIGNALS:
+            tasks = [base.make_task(signal=signal, length=length) for length in LENGTHS]
+            kept = [task for task in tasks if task.length.longest <= _LONGEST]
+            rows = self.run(population_calls(kept, base.activations))
+            curve = self.frame(rows, base).drop(columns="here")
+            frames.append(curve.assign(signal=signal))
+        frame = pd.concat(frames, ignore_index=True)
+        lengths = tuple(map(str, _STATIC_LENGTHS))
+        return StaticTable(
+            frame,
+            (
+                Choice("length", "length L", lengths, base.length),
+                Choice("signal", "signal ν", _STATIC_SIGNALS, base.signal),
+                Choice("seed", "draw", _STATIC_SEEDS, 1),
+            ),
+            {"": Variant(base, ("signal", "seed", "length"), {"tokens": "length"})},
+        )

@@ -9,7 +9,8 @@ Two searches, from different starts and on independent samples, give two optima.
 between them are compared on a third sample; their differences estimate what the search may have
 missed. Where the prox jumps too much for the theory to hold (weak ridges, few samples), the ridge
 of the keys is raised until it holds; a search that runs deep into that region ends there, and needs
-no second one.
+no second one. At a kink of the activation the prox jumps at every ridge: there is nothing to raise,
+and the optimum has the status that the theory gives it.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import numpy as np
 from slrlab._errors import ComputationError
 from slrlab._result import Status
 from slrlab._types import FloatArray, Report
+from slrlab.model.activation_code import activation_code
 from slrlab.model.activations import Activation
 from slrlab.model.tasks import Task
 from slrlab.numerics.minimise import newton_minimum
@@ -74,6 +76,7 @@ class _Search:
     last: Solution
     least_gain: float
     size: int
+    kinked: bool = False
     response: Response | None = None
     gap: float = math.inf
     deep: bool = False
@@ -105,7 +108,8 @@ class _Search:
         """
         self.last = last = self.solved[tuple(centre)]
         before, self.gap = self.gap, gap_of(last)
-        self.deep = self.problem.V_k is None and self.gap >= max(before, _DEEP * MOST_GAP)
+        deep = self.gap >= max(before, _DEEP * MOST_GAP)
+        self.deep = deep and self.problem.V_k is None and not self.kinked
         if self.deep:
             return lambda log_v: math.inf
         response = last.problem.response(last.channel, last.fixed_point.point, remembered=True)
@@ -190,6 +194,8 @@ def optimal_ridge(
         lies at the boundary, or for keys that their length has no effect. Status ``boundary``
         means that the risk still falls at the edge of the search: as a ridge grows, or as the ridge
         of the keys falls into the region where the theory does not hold (``trace_gap`` above 0.03).
+        An activation with kinks (ReLU, sparsemax) has no such edge, as its prox jumps at every
+        ridge: its optimum may be ``unstable``, between ``test_risk_low`` and ``test_risk_high``.
         The error of the test risk includes what the search may have missed.
 
     Examples
@@ -202,6 +208,7 @@ def optimal_ridge(
     chosen = checked(task, activation, alpha, tolerance)
     solver = Solver(task, chosen, seed, report)
     free = Problem.of(task, chosen, float(alpha))
+    kinked = activation_code(chosen).rounded
     optima: list[_Optimum] = []
     least_gain = _LEAST_GAIN * tolerance
     size, final = (n - (tolerance >= _ROUGH) for n in (_SEARCH_SIZE, _FINAL_SIZE))
@@ -209,14 +216,16 @@ def optimal_ridge(
         solver.report(turn, 4, f"best ridge: search {turn + 1} of 2")
         first = _first_solution(own, free, start, optima, _STRENGTHS[turn], size)
         if first is not None:
-            optima.append(_Search(own, free, first, least_gain, size).best())
+            optima.append(_Search(own, free, first, least_gain, size, kinked).best())
         if optima and optima[0].deep:
             break
     if not optima:
         return no_solution(free)
     solver.report(2, 4, "best ridge: comparison")
     best, missed, apart = _best_of(solver, free, optima, final)
-    trusted, below = _trusted(solver, best, least_gain, size, final)
+    trusted, below = best, None  # at kinks no ridge makes the theory hold
+    if not kinked:
+        trusted, below = _trusted(solver, best, least_gain, size, final)
     uncertain = 0.0
     if below is not None:  # the edge is known to one raise
         uncertain = abs(trusted.problem.risk(trusted.overlaps) - below.problem.risk(below.overlaps))

@@ -47,6 +47,7 @@ def gradient_flow(
     time: float = 1e5,
     times: Sequence[float] | FloatArray | None = None,
     tolerance: float = 1e-6,
+    goal: float | None = None,
     seed: int = 0,
     landscape: Landscape | None = None,
     strict: bool = False,
@@ -72,6 +73,9 @@ def gradient_flow(
         Times of the path, increasing from 0 or later; None for the steps of the solver.
     tolerance
         Stop when the length of the gradient is below.
+    goal
+        Stop also when the risk has fallen to this number; the minimum beyond is then not searched.
+        None to follow the flow to its end.
     seed
         Seed of a random start (and of the sample of a projection).
     landscape
@@ -99,6 +103,8 @@ def gradient_flow(
     if landscape is None:
         landscape = make_landscape(task, chosen, seed=seed)
     path = _Descent(landscape, chosen, report)
+    if goal is not None:
+        path.goal = _checks.finite(goal, "goal")
     state = np.concatenate([*start_vectors(start, size, seed), [start_bias(chosen, bias)]])
     end = _checks.positive(time, "time")
     setting = {"method": "gradient flow", "rate": 0.0, "setting": Setting(task, chosen)}

@@ -31,7 +31,8 @@ class Follower(ABC):
     """A flow on a landscape.
 
     ``accuracy`` is that of the solver where the gradient is smooth, relative and absolute. A state
-    rests when the norm of its velocity, of order ``norm``, is below the tolerance.
+    rests when the norm of its velocity, of order ``norm``, is below the tolerance. A flow ends when
+    its state rests, or when the risk has fallen to ``goal``.
 
     Raises
     ------
@@ -41,6 +42,7 @@ class Follower(ABC):
 
     accuracy: tuple[float, float]
     norm: float | None = None
+    goal: float = -math.inf
 
     def __init__(self, landscape: Landscape, activation: Activation, report: Report | None) -> None:
         self.learn_bias = activation.bias is None
@@ -95,7 +97,7 @@ class Follower(ABC):
         return self._velocities[key]
 
     def _solve(self, start: FloatArray, end: float, tolerance: float, *, dense: bool) -> Any:
-        """Return SciPy's solution, at all times if ``dense``; its events are rest and escape."""
+        """Return SciPy's solution, at all times if ``dense``; its events are the ends."""
         from scipy.integrate import solve_ivp
 
         def settled(t: float, y: FloatArray) -> float:
@@ -107,7 +109,12 @@ class Follower(ABC):
         def escaped(_: float, y: FloatArray) -> float:
             return FAR - float(np.linalg.norm(self.vectors(y)))
 
-        settled.terminal = escaped.terminal = True  # type: ignore[attr-defined]
+        def arrived(_: float, y: FloatArray) -> float:
+            return self.slope(y).risk - self.goal
+
+        events = [settled, escaped] + ([arrived] if math.isfinite(self.goal) else [])
+        for event in events:
+            event.terminal = True  # type: ignore[attr-defined]
         rtol, atol = self.accuracy if self.landscape.smooth else _JUMPY
         return solve_ivp(
             self._velocity,
@@ -115,7 +122,7 @@ class Follower(ABC):
             start,
             method="BDF",
             dense_output=dense,
-            events=(settled, escaped),
+            events=events,
             rtol=rtol,
             atol=atol,
         )
@@ -135,12 +142,15 @@ class Follower(ABC):
         solution = self._solve(start, end, tolerance, dense=times is not None)
         last, end = np.asarray(solution.y[:, -1]), float(solution.t[-1])
         speed = self.speed(last)
-        status, minimum, destination = self.ending(
-            last,
-            failed=solution.status < 0 or not math.isfinite(speed),
-            escaped=len(solution.t_events[1]) > 0,
-            rests=speed <= tolerance,
-        )
+        if any(len(times) for times in solution.t_events[2:]):  # it has arrived
+            status, minimum, destination = Status.CONVERGED, "none", None
+        else:
+            status, minimum, destination = self.ending(
+                last,
+                failed=solution.status < 0 or not math.isfinite(speed),
+                escaped=len(solution.t_events[1]) > 0,
+                rests=speed <= tolerance,
+            )
         if times is None:
             states, times = list(solution.y.T), np.asarray(solution.t, dtype=float)
         else:

@@ -32,9 +32,9 @@ class Flow(OverlapPath):
     Attributes
     ----------
     status
-        ``converged``: the gradient fell below the tolerance. ``not converged``: the time ended
-        before. ``diverged``: the vectors grow without bound. ``sampled``: a flow with noise,
-        followed to its end. ``failed``: there is no number.
+        ``converged``: the gradient fell below the tolerance, or the risk to the goal.
+        ``not converged``: the time ended before. ``diverged``: the vectors grow without bound.
+        ``sampled``: a flow with noise, followed to its end. ``failed``: there is no number.
     times
         Time of the gradient flow of the risk, that of all descents of the package.
     m_kk, m_kv, m_vk, m_vv, q_kk, q_kv, q_vv, bias
@@ -42,9 +42,10 @@ class Flow(OverlapPath):
     risk
         Risk along the path, label noise included.
     minimum
-        ``matched``, ``mismatched`` or ``other``: the minimum that the flow leads to.
+        ``matched``, ``mismatched`` or ``other``: the minimum that the flow leads to; ``none`` if it
+        failed or ended at a goal.
     destination
-        That minimum itself, the result of a descent from the end of the path.
+        That minimum itself, the result of a descent from the end of the path, or None.
     gradient_norm
         Length of the gradient (in a learned bias, too) at the end.
     evaluations
@@ -74,18 +75,20 @@ class Flow(OverlapPath):
         """Return the time at which the risk has fallen by ``fraction`` of its whole decrease.
 
         The whole decrease is from the first risk to ``least``, or to the risk of the minimum that
-        the flow leads to if that is None; nan if the path ends before.
+        the flow leads to if that is None; nan if the path ends before or there is no such minimum.
         """
-        if self.destination is None:
+        if least is None and self.destination is None:
             return math.nan
         accepted = "a number in [0, 1]"
         fraction = _checks.real(fraction, "fraction", accepted=accepted, low=0.0, high=1.0)
-        least = self.destination.risk if least is None else _checks.finite(least, "least")
+        if least is None and self.destination is not None:
+            least = self.destination.risk
+        least = _checks.finite(least, "least")
         goal = self.risk[0] + fraction * (least - self.risk[0])
         # the excess over the minimum falls exponentially at last: interpolate its logarithm
         log_excess = np.log(np.maximum(self.risk - least, 1e-300))
         log_goal = math.log(max(goal - least, 1e-300))
-        if log_excess[-1] > log_goal:
+        if not log_excess[-1] <= log_goal:  # nor if the flow failed
             return math.nan
         return float(np.interp(-log_goal, -log_excess, self.times))
 

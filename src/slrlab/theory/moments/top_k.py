@@ -8,6 +8,7 @@ exponentials is treated as for softmax.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -66,7 +67,7 @@ def _tilted(task: TiltedTask, k: int, keys: tuple[float, float], resolution: flo
     sums = np.zeros(2)
     for length, probability in task.length.pairs():
         if length > k:
-            moments = grid.first(k, length, *laws), grid.second(k, length, *laws)
+            moments = grid.first(k, [(length, 1.0)], *laws), grid.second(k, length, *laws)
         else:
             whole = replace(task, length=LengthLaw.of(length))
             plain = normalised_tilted(whole, SOFTMAX, *keys, resolution)
@@ -81,7 +82,7 @@ def _selected(task: SelectionTask, k: int, m_k: float, resolution: float) -> Flo
     grid = _Grid.build(task, 0.0, m_k, coarse)
     density, log_w = gauss_weights(grid.x, 1.0), task.log_weight(grid.x)
     tokens, sums = grid.above(density), np.zeros(2)
-    longer = [(length, p) for length, p in task.length.pairs() if length > k]
+    longer = [(length, p * length) for length, p in task.length.pairs() if length > k]
     for length, probability in task.length.pairs():
         if length > k:
             sums[1] += probability * grid.second(k, length, tokens, tokens)
@@ -97,17 +98,16 @@ def _selected(task: SelectionTask, k: int, m_k: float, resolution: float) -> Flo
         race = np.exp(np.minimum(s + log_w, 700.0))
         stay = density * np.exp(-race)
         # any token can be the relevant one; the others are not selected
-        laws = grid.above(race * stay, 1), grid.above(stay, 0)
-        for length, probability in longer:
-            sums[0] += weight * probability * length * grid.first(k, length, *laws)
+        laws = grid.above(race * stay, (1,)), grid.above(stay, (0,))
+        sums[0] += weight * grid.first(k, longer, *laws)
     return sums
 
 
 @dataclass(frozen=True)
 class _Above:
-    """``E[Tʲ e^{−T}; χ > x]`` for each ``j``: nodes ``x`` by ``u``; density, mass below ``x``."""
+    """``E[Tʲ e^{−T}; χ > x]`` by ``j``: nodes ``x`` by ``u``; density, mass below ``x``."""
 
-    powers: list[FloatArray]
+    powers: dict[int, FloatArray]
     density: FloatArray
     below: FloatArray
 
@@ -141,16 +141,15 @@ class _Grid:
         return cls(x, weights, running, t, step)
 
     @cached_property
-    def _decay(self) -> FloatArray:
-        return np.exp(-self.t)
+    def _decays(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """``Tʲ e^{−T}`` for each ``j``."""
+        decay = np.exp(-self.t)
+        return decay, self.t * decay, self.t**2 * decay
 
-    def above(self, density: FloatArray, highest: int = 2) -> _Above:
-        """Return the integrals of a density from each node on, up to a power of ``T``."""
-        rows = [density[:, None] * self._decay]
-        for _ in range(highest):
-            rows.append(rows[-1] * self.t)
-        powers = [self._from_above(row) for row in rows]
-        return _Above(powers, density, self._from_below(density))
+    def above(self, density: FloatArray, powers: tuple[int, ...] = (0, 1, 2)) -> _Above:
+        """Return the integrals of a density from each node on, with some powers of ``T``."""
+        parts = {j: self._from_above(density[:, None] * self._decays[j]) for j in powers}
+        return _Above(parts, density, self._from_below(density))
 
     def _panels(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the integrals over each panel, and those from its left edge to each node."""
@@ -170,20 +169,28 @@ class _Grid:
         before = np.cumsum(whole, axis=0) - whole
         return np.maximum((before[:, None] + inside).ravel(), 0.0)
 
-    def first(self, k: int, length: int, relevant: _Above, others: _Above) -> float:
-        """Return ``E[σ_ε]`` for one length above ``k``."""
-        zero = others.powers[0]
+    def first(
+        self, k: int, lengths: Sequence[tuple[int, float]], relevant: _Above, others: _Above
+    ) -> float:
+        """Return the sum of ``E[σ_ε]`` over lengths above ``k``, each with its factor."""
+        zero, decays = others.powers[0], self._decays
         # the relevant token is the k-th largest, or larger
-        last = math.comb(length - 1, k - 1) * relevant.density[:, None] * self.t
-        values = last * _power(zero, k - 1)
+        last = relevant.density * _over_t(decays[1], zero, k - 1)
+        among = np.zeros_like(last)
         if k > 1:
-            among = (length - 1) * math.comb(length - 2, k - 2) * others.density[:, None]
-            values += among * relevant.powers[1] * _power(zero, k - 2)
-        return self._sum(values, _power(others.below, length - k))
+            among = others.density * _over_t(decays[0] * relevant.powers[1], zero, k - 2)
+        total = np.zeros_like(last)
+        for length, factor in lengths:
+            rows = math.comb(length - 1, k - 1) * last
+            if k > 1:
+                rows += (length - 1) * math.comb(length - 2, k - 2) * among
+            total += factor * rows * _power(others.below, length - k)
+        return self.step * float(self.weights @ total)
 
     def second(self, k: int, length: int, relevant: _Above, others: _Above) -> float:
         """Return ``E Σ σ²`` for one length above ``k``."""
-        square, (zero, _, two), (own, _, own_two) = self.t**2, others.powers, relevant.powers
+        square, zero, two = self.t**2, others.powers[0], others.powers[2]
+        own, own_two = relevant.powers[0], relevant.powers[2]
         kept = square * _power(zero, k - 1) + (k - 1) * two * _power(zero, k - 2)
         # the relevant token is the k-th largest, larger, or smaller
         inside = math.comb(length - 1, k - 1) * relevant.density[:, None] * kept
@@ -198,7 +205,14 @@ class _Grid:
 
     def _sum(self, values: FloatArray, below: FloatArray) -> float:
         """Integrate over the smallest score that is kept, and ``log t``."""
-        return self.step * float((self.weights * below) @ (values * self._decay).sum(axis=1))
+        return self.step * float((self.weights * below) @ (values * self._decays[0]).sum(axis=1))
+
+
+def _over_t(values: FloatArray, zero: FloatArray, n: int) -> FloatArray:
+    """Return the sum over ``log t`` of ``values zeroⁿ``."""
+    if n == 0:
+        return np.asarray(values.sum(axis=1))
+    return np.asarray(np.einsum("xu,xu->x", values, _power(zero, n)))
 
 
 def _power(x: FloatArray, n: int) -> FloatArray:

@@ -36,6 +36,7 @@ _LARGEST_SCALE, _LARGEST_BIAS = 64.0, 60.0
 _STEEPEST = 1e6  # overlap beyond which only ties within 1/m_k still change
 _FLAT = 16.0  # overlap beyond which minima are so flat that small differences are rounding
 _SMALL = 0.2  # overlap below which a risk may still fall towards 0
+_TINY = 1.0 / 64.0  # overlap at which the limit of vanishing keys is approached
 _ROUNDING = 1e-12  # of the log odds: a smaller gain is none
 _BROKEN = 1e-3  # defect of the moments from which they are no guide
 _FAR_BELOW = 1.0  # log odds by which a minimum between two rungs of the ladder is not missed
@@ -116,6 +117,10 @@ def best_keys(
     descend = partial(_descend, task, objective, fixed=degree(activation) is not None)
     descents = [descend(start, _DESCENT, 1e-3) for start in starts]
     m_k, bias, minimum = min(descents, key=lambda triple: triple[2].value)
+    if bias is not None and 0.0 < abs(m_k) < _SMALL and degree(activation) is None:
+        edge = _vanishing(activation, bias / m_k, math.copysign(_TINY, m_k), objective)
+        if math.isfinite(edge.remaining):
+            return edge
     # a sampled risk has kinks, and steep keys have a flat minimum: neither can be polished
     if not sampled and m_k < _FLAT:
         projected = isinstance(_base(activation), Projection | NormMax)
@@ -127,12 +132,6 @@ def best_keys(
         return KeySearch(m_k, shaped, Status.BOUNDARY, remaining=math.inf)
     if at_edge(m_k, bias) or abs(bias or 0.0) >= 0.95 * widest:
         return KeySearch(m_k, shaped, Status.BOUNDARY)
-    if bias is not None and abs(m_k) < _SMALL and degree(activation) is None:
-        # both may tend to 0, where only the first power of the map counts
-        points: list[Start] = [(size * m_k, size * bias) for size in (1.0, 1 / 8, 1 / 64)]
-        edge = _edge(activation, points, objective)
-        if math.isfinite(edge.remaining):
-            return edge
     return KeySearch(m_k, shaped, Status.CONVERGED if minimum.settled else Status.INACCURATE)
 
 
@@ -278,6 +277,20 @@ def _descend(
         tolerance=tolerance,
     )
     return *evaluated(minimum.point), minimum
+
+
+def _vanishing(activation: Activation, ratio: float, m_k: float, objective: Objective) -> KeySearch:
+    """Return the limit in which overlap and bias tend to 0 together, at their best ratio.
+
+    There only the first power of the map counts. In overlap and bias the valley that leads to the
+    limit is curved: Newton's method would need a hundred steps in it.
+    """
+    best = newton_minimum(
+        lambda point: objective(m_k, m_k * float(point[0]), _POLISH), np.array([ratio])
+    )
+    bias = m_k * float(best.point[0])
+    points: list[Start] = [(size * m_k, size * bias) for size in (1.0, 1 / 8, 1 / 64)]
+    return _edge(activation, points, objective)
 
 
 def _edge(activation: Activation, points: list[Start], objective: Objective) -> KeySearch:
