@@ -25,7 +25,7 @@ ABOUT = About(
     1/D, with the fit a + b/D. Bottom: the limit a of six quantities as a normal score; open marks
     are the theory that knows the covariance. Independent entries follow the theory (grey band: 95
     % of the scores if it holds), whatever their law, with a larger drift for heavier tails; with
-    three degrees of freedom they leave it. Correlated tokens do not follow it, but correlated
+    three degrees of freedom they are off at small D, and their limit is in doubt. Correlated tokens do not follow it, but correlated
     coordinates follow the theory with their covariance.
     """,
     costs={"universality": 300.0},
