@@ -52,7 +52,8 @@ def universality(
 
     Example: slrlab universality --alpha 4 --ridge-k 0.5 --ridge-v 0.8 --token-law rademacher
 
-    Example: slrlab universality --alpha 4 --ridge-k 0.5 --ridge-v 0.8 --dims 300,600,1200 --seeds 32,16,8
+    Example: slrlab universality --alpha 4 --ridge-k 0.5 --ridge-v 0.8 --dims 300,600,1200
+    --seeds 32,16,8
     """
     with progress("training and theory") as report:
         result = compare_laws(

@@ -22,11 +22,12 @@ ABOUT = About(
     title="Universality: tokens that are not Gaussian, softmax, signal 2, length 3, alpha 4",
     caption="""
     Top: test risk of training minus that of the theory of independent Gaussian entries, against
-    1/D, with the fit a + b/D. Bottom: the limit a of six quantities as a normal score; open marks
-    are the theory that knows the covariance. Independent entries follow the theory (grey band: 95
-    % of the scores if it holds), whatever their law, with a larger drift for heavier tails; with
-    three degrees of freedom they are off at small D, and their limit is in doubt. Correlated tokens do not follow it, but correlated
-    coordinates follow the theory with their covariance.
+    1/D, with the fit a + b/D. Bottom: the limit a of six quantities as a normal score; open
+    marks are the theory that knows the covariance. Independent entries follow the theory (grey
+    band: 95 % of the scores if it holds), whatever their law, with a larger drift for heavier
+    tails; with three degrees of freedom they are off at small D, and their limit is in doubt.
+    Correlated tokens do not follow it, but correlated coordinates follow the theory with their
+    covariance.
     """,
     costs={"universality": 300.0},
     compiled=True,
