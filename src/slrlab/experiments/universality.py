@@ -218,7 +218,7 @@ def universality(
         _checks.fail("laws", "one or more laws of tokens", "an empty list")
     if len(set(sizes)) < 2:
         _checks.fail("dims", "at least two different dimensions", list(dims))
-    counts = [seeds] if isinstance(seeds, Real) else list(seeds)
+    counts = [seeds] if isinstance(seeds, int | Real) else list(seeds)
     if len(counts) not in (1, len(sizes)):
         _checks.fail("seeds", "one number, or one for each of dims", counts)
     numbers = [_checks.integer(n, "seeds", low=2) for n in counts] * (len(sizes) // len(counts))
