@@ -30,9 +30,7 @@ def test_losses_are_those_of_the_reference(arguments):
     none = tuple(np.zeros_like(x[:0]) for x in gradients(arguments))
     compiled = capacity_kernel.capacity_losses(*arguments, none)
     # single precision: six digits of numbers of order one
-    assert compiled == pytest.approx(
-        capacity_reference.capacity_losses(*arguments, none), abs=1e-5
-    )
+    assert compiled == pytest.approx(capacity_reference.capacity_losses(*arguments, none), abs=1e-5)
 
 
 def test_gradients_are_differences_of_the_loss(arguments):

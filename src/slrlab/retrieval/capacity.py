@@ -101,7 +101,7 @@ def capacity_floor(pairs: int, dimension: float, weights: FloatArray | None = No
 
     Examples
     --------
-    >>> from slrlab import capacity_floor
+    >>> from slrlab.retrieval import capacity_floor
     >>> capacity_floor(128, 64), capacity_floor(64, 64)
     (0.25, 0.0)
     """
@@ -334,4 +334,3 @@ def train_capacity(
         losses=tuple(losses),
         seconds=time.perf_counter() - began,
     )
-

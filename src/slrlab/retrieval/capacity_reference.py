@@ -68,9 +68,7 @@ def capacity_losses(
     return losses(*arrays)
 
 
-def adam_step(
-    values: Any, slopes: Any, first: Any, second: Any, step: int, rate: float
-) -> None:
+def adam_step(values: Any, slopes: Any, first: Any, second: Any, step: int, rate: float) -> None:
     """Take step number ``step`` of Adam in place (Kingma and Ba 2014, algorithm 1)."""
     first[...] = 0.9 * first + 0.1 * slopes
     second[...] = 0.999 * second + 0.001 * slopes**2
