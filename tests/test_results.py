@@ -64,6 +64,7 @@ from slrlab import (
 from slrlab.experiments.comparison import compare_erm
 from slrlab.experiments.dimensions import extrapolate_amp, extrapolate_erm
 from slrlab.experiments.law_gap import law_gap
+from slrlab.retrieval.training import TrainedModel
 from slrlab.theory.population.rates import RateFit
 
 TASK = SpikedSLR(2.0, 2, noise=0.3)
@@ -188,6 +189,9 @@ SINGLE = {
     "RiskGradient": lambda: risk_and_gradient(TASK, "softmax", POINT),
     "TransferPoint": lambda: length_transfer(TASK, "linear", fit=2, use=3).points[0],
     "SweepSummary": lambda: SweepSummary(Status.CONVERGED, 1, 1, 0, 0, 0.0, (), "sweep.db"),
+    "TrainedModel": lambda: TrainedModel(
+        *(Status.SAMPLED, 0.2, 0.9, 100, math.nan, (0.5, 0.9), np.zeros(3, np.float32))
+    ),
 }
 WHERE = "task signal length noise"
 SEVERAL = "signals length noise probabilities"
@@ -272,6 +276,7 @@ KEYS = {
     "PopulationRisk": "status risk bayes_risk m_k m_v A B error bias R_k R_v excess activation "
     f"{WHERE}",
     "RateFit": "status activation length quantity fitted predicted",
+    "TrainedModel": "status loss accuracy steps steps_to_99 checks vector",
     "RiskGradient": "status risk error gradient_k gradient_v bias_gradient gradient_error order "
     f"bias activation {WHERE}",
 }

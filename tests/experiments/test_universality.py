@@ -64,6 +64,24 @@ def test_the_fit_is_that_of_the_gaps(found):
     assert fit.value.value == pytest.approx(one["gap"][math.inf])
 
 
+def test_each_dimension_may_have_its_own_number_of_seeds():
+    given = {"laws": ["rademacher"], "test_samples": 50, "tolerance": 5e-2}
+    result = universality(
+        SpikedSLR(2.0, 2), "linear", **SETTING, **given, dims=(40, 20, 30), seeds=(2, 6, 4)
+    )
+    rows = result.to_frame()
+    risks = rows[rows["quantity"] == "test_risk"].set_index("dim")
+    assert risks["seeds"][[20, 30, 40]].tolist() == [6, 4, 2]
+    # the chi-square of the fit is that of the nearest line
+    seen = risks.loc[[20, 30, 40]]
+    line, rest, *_ = np.polyfit(
+        1.0 / seen.index, seen["gap"], 1, w=1.0 / seen["simulation_error"], full=True
+    )
+    assert risks["chi_square"][math.inf] == pytest.approx(rest[0], rel=1e-6)
+    assert risks["chi_freedom"][math.inf] == 1
+    assert len(line) == 2
+
+
 def test_a_verdict_counts_all_quantities():
     sure, none = Estimate(5.0, 1.0, 30.0), Estimate(0.0, 1.0, 30.0)
     held = LawVerdict("a", UNCORRELATED, {"x": Limit(none, none), "y": Limit(none, none)})
@@ -108,6 +126,8 @@ def test_a_common_part_with_infinite_data(kind):
         ({"laws": []}, r"^laws must be one or more laws of tokens"),
         ({"dims": (50,)}, r"^dims must be at least two different dimensions, got \[50\]$"),
         ({"seeds": 1}, r"^seeds must be a whole number >= 2, got 1$"),
+        ({"seeds": (8, 1)}, r"^seeds must be a whole number >= 2, got 1$"),
+        ({"seeds": (8, 4, 2)}, r"^seeds must be one number, or one for each of dims, got \[8"),
     ],
 )
 def test_bad_input(given, message):

@@ -49,8 +49,10 @@ def test_views_have_something_to_draw_at_once():
         view.numbers(frame, view.start)
 
 
+@pytest.mark.extra
 def test_retrieve_is_drawn_from_its_risks_alone():
     """They may be computed before the sequence is drawn."""
+    pytest.importorskip("altair")
     view, controls = VIEWS["retrieve"], replace(CHEAP, length="200")
     frame = view.frame(view.run(view.calls(controls)[1:]), controls)
     assert set(frame["part"]) == {"curve"}

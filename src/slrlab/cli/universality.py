@@ -15,6 +15,7 @@ from slrlab.cli.options import (
     TEST_SAMPLES,
     TOKEN_LAW,
     lengths,
+    listed,
     option,
     whole,
 )
@@ -25,6 +26,7 @@ from slrlab.model.activations import Activation
 from slrlab.model.tasks import Task
 
 _DIMS = "Two or more dimensions; the differences are fitted as a + b/D."
+_SEEDS = "Trainings at each dimension: one number for all, or one for each."
 
 
 @command(compare_laws)
@@ -37,7 +39,7 @@ def universality(
     ridge_v: Annotated[float, RIDGE_V],
     token_law: Annotated[list[str], TOKEN_LAW] = list(LAWS),  # noqa: B006
     dims: Annotated[Any, option(_DIMS, lengths, "D,D,…")] = ",".join(map(str, DIMS)),
-    seeds: Annotated[int, option("Trainings at each dimension.", whole(2), "n")],
+    seeds: Annotated[Any, option(_SEEDS, listed(whole(2)), "n,n,…")],
     seed: Annotated[int, SEED],
     test_samples: Annotated[int, TEST_SAMPLES],
     tolerance: Annotated[float, RISK_ERROR],
@@ -51,6 +53,7 @@ def universality(
     Example: slrlab universality --alpha 4 --ridge-k 0.5 --ridge-v 0.8 --token-law rademacher
 
     Example: slrlab universality --alpha 4 --ridge-k 0.5 --ridge-v 0.8 --dims 300,600,1200
+    --seeds 32,16,8
     """
     with progress("training and theory") as report:
         result = compare_laws(

@@ -7,7 +7,7 @@ The difference is fitted as ``a + b/D``, and ``a`` is compared with 0.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -203,7 +203,7 @@ def gap_limit(pairs: Sequence[tuple[Estimate, Estimate]], dims: Sequence[int]) -
     gaps = [Estimate(mean.value - exact.value, mean.error, mean.freedom) for mean, exact in pairs]
     fit, (_, exact) = limit(gaps, dims), pairs[-1]
     common = Estimate(0.0, exact.error, exact.freedom)
-    return Limit(difference(fit.value, common), fit.drift)
+    return replace(fit, value=difference(fit.value, common))
 
 
 def _sizes(

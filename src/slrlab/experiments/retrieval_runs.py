@@ -59,7 +59,7 @@ class Profile:
 
     ``seeds`` are those of recall at the default width; ``map_seeds`` those of the maps of the atlas
     and of the Markov source there; ``other_seeds`` those of all else. ``rates`` are the learning
-    rates that pilot runs of ``pilot`` times the steps choose from.
+    rates that pilot runs of ``pilot`` times the steps choose from; ``sequences`` those of a test.
     """
 
     seeds: int
@@ -72,11 +72,16 @@ class Profile:
     maps: tuple[str, ...] = tuple(MAPS)
     rates: tuple[float, ...] = (3e-3, 1e-2, 3e-2)
     pilot: float = 0.5
+    sequences: int = 512
 
 
 PROFILES = {
-    "toy": Profile(2, 1, 1, (8, 16), 20, 10, ("softmax", "tnl"), ("softmax", "linear"), (1e-2,)),
-    "quick": Profile(1, 1, 1, (8, 16, 24, 32), 400, 200, rates=(1e-2,)),
+    "toy": Profile(
+        *(2, 1, 1, (8, 16), 20, 10, ("softmax", "tnl"), ("softmax", "linear")),
+        rates=(1e-2, 3e-2),
+        sequences=32,
+    ),
+    "quick": Profile(1, 1, 1, (8, 16, 24, 32), 400, 200, rates=(1e-2,), sequences=256),
     "full": Profile(5, 3, 2, (8, 16, 24, 32), 1000, 300),
 }
 
@@ -167,7 +172,8 @@ def _best_rates(
         Run(task, name, WIDTH, PILOT_SEED, round(profile.pilot * steps), rate)
         for name, rate in product(names, profile.rates)
     ]
-    done.update(run(pilots, f"learning rates, {task}"))
+    missing = [pilot for pilot in pilots if pilot not in done]
+    done.update(run(missing, f"learning rates, {task}"))
     return {
         name: min(
             (one for one in pilots if one.mixer == name), key=lambda one: _loss(done[one])

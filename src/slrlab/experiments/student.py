@@ -112,19 +112,25 @@ class Limit:
         ``a``, for ``D → ∞``.
     drift
         ``b``.
+    chi_square, chi_freedom
+        Squared distances of the means from the nearest ``a + b/D``, in their errors, and the number
+        of dimensions minus 2: whether the means are on such a line at all.
     """
 
     value: Estimate
     drift: Estimate
+    chi_square: float = 0.0
+    chi_freedom: int = 0
 
     @property
     def columns(self) -> dict[str, float]:
-        """Both numbers and the test of ``a`` by their names in tables."""
+        """The numbers of the fit and the test of ``a`` by their names in tables."""
         fitted = {"drift": self.drift.value, "drift_error": self.drift.error}
+        fitted |= {"chi_square": self.chi_square, "chi_freedom": self.chi_freedom}
         return gap_columns(self.value) | fitted
 
     def to_dict(self) -> dict[str, Any]:
-        """Return both numbers and their tests as JSON-ready values."""
+        """Return the numbers of the fit and their tests as JSON-ready values."""
         more = {"gap_interval": interval(self.value), "drift_p_value": p_value(self.drift)}
         return dict(plain(self.columns | more))
 
@@ -134,7 +140,9 @@ def limit(means: Sequence[Estimate], dims: Sequence[int]) -> Limit:
 
     The weights are ``D·n`` for a mean of ``n`` seeds, because what concentrates has a variance of
     order ``1/D``. They do not depend on the data, so ``a`` and ``b`` are fixed combinations of the
-    means and their errors follow from the scatter over seeds, whatever that variance is.
+    means and their errors follow from the scatter over seeds, whatever that variance is. The
+    chi-square is the least that any line has; it takes the errors as known, so with few seeds it
+    is larger than its law by a factor of about ``f/(f − 2)``, ``f`` degrees of freedom.
 
     >>> fit = limit([Estimate(1.2, 0.01, 15), Estimate(1.1, 0.01, 15)], [100, 200])
     >>> round(fit.value.value, 3), round(fit.drift.value, 3)
@@ -145,4 +153,10 @@ def limit(means: Sequence[Estimate], dims: Sequence[int]) -> Limit:
     weights = np.array([mean.freedom + 1.0 for mean in means]) / inverse
     rows = np.linalg.solve(design.T @ (weights[:, None] * design), design.T * weights)
     value, drift = (combined(row.tolist(), means) for row in rows)
-    return Limit(value, drift)
+    errors = np.array([mean.error for mean in means])
+    if len(means) == 2 or not (errors > 0.0).all():  # a line through two points; exact, or nan
+        return Limit(value, drift)
+    scaled = np.array([mean.value for mean in means]) / errors
+    nearest = np.linalg.lstsq(design / errors[:, None], scaled, rcond=None)[0]
+    rest = scaled - design / errors[:, None] @ nearest
+    return Limit(value, drift, float(rest @ rest), len(means) - 2)

@@ -11,6 +11,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+from numbers import Real
 from typing import Any, NamedTuple
 
 from slrlab import _checks
@@ -166,7 +168,7 @@ def universality(
     ridge_v: float,
     laws: Sequence[str | TokenLaw] = LAWS,
     dims: Sequence[int] = DIMS,
-    seeds: int = 16,
+    seeds: int | Sequence[int] = 16,
     seed: int = 0,
     test_samples: int = 4000,
     tolerance: float = 1e-3,
@@ -186,7 +188,8 @@ def universality(
     dims
         Two or more dimensions.
     seeds, seed
-        Trainings at each dimension, and the first of their seeds; each dimension has its own.
+        Trainings at each dimension, one number for all or one for each of ``dims``, and the first
+        of their seeds; each dimension has its own.
     test_samples
         Fresh sequences that measure the risk of each training.
     tolerance
@@ -210,28 +213,32 @@ def universality(
     import pandas as pd
 
     kinds = [TokenLaw.of(law) for law in laws]
-    sizes = sorted({_checks.integer(dim, "dims", low=2) for dim in dims})
+    sizes = [_checks.integer(dim, "dims", low=2) for dim in dims]
     if not kinds:
         _checks.fail("laws", "one or more laws of tokens", "an empty list")
-    if len(sizes) < 2:
+    if len(set(sizes)) < 2:
         _checks.fail("dims", "at least two different dimensions", list(dims))
-    _checks.integer(seeds, "seeds", low=2)
-    first = _checks.integer(seed, "seed", low=0)
+    counts = [seeds] if isinstance(seeds, int | Real) else list(seeds)
+    if len(counts) not in (1, len(sizes)):
+        _checks.fail("seeds", "one number, or one for each of dims", counts)
+    numbers = [_checks.integer(n, "seeds", low=2) for n in counts] * (len(sizes) // len(counts))
+    runs = dict(sorted(zip(sizes, numbers, strict=True)))
+    starts = accumulate(runs.values(), initial=_checks.integer(seed, "seed", low=0))
     given: dict[str, Any] = {"alpha": alpha, "ridge_k": ridge_k, "ridge_v": ridge_v}
     setting = Setting(task, trainable(activation), **given)
     theories = _theories(setting, kinds, tolerance, report)
     points = [
-        _Point(setting, str(law), dim, seeds, first + index * seeds, test_samples)
-        for index, dim in reversed(list(enumerate(sizes)))  # costly ones first
+        _Point(setting, str(law), dim, runs[dim], first, test_samples)
+        for dim, first in reversed(list(zip(runs, starts, strict=False)))  # costly ones first
         for law in kinds
     ]
-    size = training_bytes(task, sizes[-1], alpha)
+    size = training_bytes(task, max(runs), alpha)
     done = parallel_map(
         _simulated, points, label="universality", report=report, workers=workers, size=size
     )
     means = {(point.law, point.dim): one for point, one in zip(points, done, strict=True)}
     tests = [
-        _test(str(law), name, theories[covariance], [(dim, means[str(law), dim]) for dim in sizes])
+        _test(str(law), name, theories[covariance], [(dim, means[str(law), dim]) for dim in runs])
         for law in kinds
         for name, covariance in _compared(setting.task, law)
     ]
@@ -239,7 +246,7 @@ def universality(
     return Universality(
         status=Status.worst([*statuses, *(theory.status for theory in theories.values())]),
         verdicts=tuple(verdict for verdict, _ in tests),
-        rows=pd.concat([rows for _, rows in tests], ignore_index=True).assign(seeds=seeds),
+        rows=pd.concat([rows for _, rows in tests], ignore_index=True),
         setting=setting,
     )
 
@@ -301,6 +308,7 @@ def _test(
         for one, (dim, mean) in zip(seen, means, strict=True):
             tested = gap_columns(difference(one, exact))
             own = {"simulation": one.value, "simulation_error": one.error}
-            rows.append(same | own | tested | {"dim": dim, "status": mean["status"]})
+            where = {"dim": dim, "seeds": mean["freedom"] + 1.0, "status": mean["status"]}
+            rows.append(same | own | tested | where)
         rows.append(same | limits[quantity].columns | {"dim": math.inf})
     return LawVerdict(law, name, limits), pd.DataFrame(rows).assign(law=law, theory=name)

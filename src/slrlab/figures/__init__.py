@@ -72,7 +72,11 @@ def compute_figure(
     module = figure_module(name)
     _checks.choice(profile, "profile", PROFILES)
     out.mkdir(parents=True, exist_ok=True)
-    frame: DataFrame = module.compute(profile, report)
+    return write_figure_table(name, out, module.compute(profile, report), profile)
+
+
+def write_figure_table(name: str, out: Path, frame: DataFrame, profile: str) -> DataFrame:
+    """Write the table of a figure into ``out``, with its settings, and return it."""
     frame = frame.assign(**_settings(name, profile))
     frame.to_csv(out / f"figure-{name}.csv", index=False)
     return frame

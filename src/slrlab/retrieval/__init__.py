@@ -1,4 +1,26 @@
 """Small attention models that are trained: benchmarks of retrieval. Training needs PyTorch.
 
-This package must not know the theory, nor the simulated training of `slrlab.simulation`.
+Benchmarks need only NumPy. This package must not know the theory, nor the simulated training of
+`slrlab.simulation`.
 """
+
+from slrlab.retrieval.mixers import MIXERS, make_mixer
+from slrlab.retrieval.model import Model
+from slrlab.retrieval.tasks import Batch, MarkovTask, MaxTask, NeedleTask, RecallTask
+from slrlab.retrieval.training import TrainedModel, Training, evaluate, head_scores, train
+
+__all__ = [
+    "MIXERS",
+    "Batch",
+    "MarkovTask",
+    "MaxTask",
+    "Model",
+    "NeedleTask",
+    "RecallTask",
+    "TrainedModel",
+    "Training",
+    "evaluate",
+    "head_scores",
+    "make_mixer",
+    "train",
+]

@@ -62,6 +62,11 @@ class Model:
     def _mixer(self) -> Mixer:
         return make_mixer(self.mixer, slope=self.slope)
 
+    @property
+    def attends(self) -> bool:
+        """Whether it has scores of pairs of tokens, as `scores` returns them."""
+        return self._mixer.attends
+
     @cached_property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Shapes of the parameters, in the order of the vector."""
@@ -122,7 +127,7 @@ class Model:
         ValueError
             If the mixer has none.
         """
-        if not self._mixer.attends:
+        if not self.attends:
             _checks.fail("mixer", "an attention, which has scores", self.mixer)
         p = self.named(vector)
         _, h = self._before_mixer(p, inputs)

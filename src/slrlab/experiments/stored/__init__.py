@@ -63,7 +63,11 @@ def bayes_alphas(task: Task) -> list[float]:
 
 @cache
 def table(name: str) -> pd.DataFrame:
-    """Return the stored table ``population``, ``trained``, ``bayes`` or ``atlas``."""
+    """Return a stored table: ``population``, ``trained``, ``bayes`` or ``atlas``.
+
+    ``retrieval`` and ``retrieval-heads`` are a full run of ``slrlab retrieval``, which takes an
+    hour and more: `write_tables` leaves them as they are.
+    """
     rows = pd.read_csv(_FOLDER / f"{name}.csv", dtype={"length": str})
     # rows are found by these numbers: every bit counts, and some readers miss the last one
     exact = {key: [float(f"{x:.{_DIGITS}g}") for x in rows[key]] for key in _NUMBERS if key in rows}

@@ -1,0 +1,91 @@
+"""Does the theory predict trained models? Excess risks of the atlas against measured errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from slrlab._types import Axes, Figure, Report
+from slrlab.experiments.retrieval_prediction import prediction_table
+from slrlab.experiments.stored import table
+from slrlab.figures import style
+from slrlab.figures.registry import About
+
+ABOUT = About(
+    title="Excess risk predicted by the atlas against retrieval error measured in trained models",
+    caption="""
+    Left and middle: one dot for each activation; its excess risk on spiked-SLR by the atlas (signal
+    9, length 10; below 1e-6 as 1e-6) against the error of the model trained with it, mean and range
+    over seeds, with Spearman's rank correlation and a 95 % bootstrap interval over activations.
+    Right: how often the largest score of a trained head is the relevant one at four times the
+    length of the diagnosis, predicted by `diagnose_scores` and measured; hollow are heads whose fit
+    misses its own hit rate by more than 0.05. The models are those of the stored study of figure
+    retrieval.
+    """,
+    costs={"figure prediction": 1.0},
+    section="Beyond the paper",
+)
+TITLES = {"recall": "recall of 16 pairs", "max": "largest of 16 items"}
+_LEAST = 1e-4  # errors below this one are drawn there
+_HEADS = {"recall": ("needle", "#0072B2", "o"), "max": ("largest item", "#E69F00", "v")}
+
+
+def compute(profile: str = "quick", report: Report | None = None) -> pd.DataFrame:
+    """Return the predictions of the stored study, whatever the profile."""
+    frame = prediction_table(table("retrieval"), table("retrieval-heads"))
+    if report is not None:
+        report(1, 1, "figure prediction")
+    return frame
+
+
+@style.house_style()
+def draw(frame: pd.DataFrame) -> Figure:
+    """Draw errors against predicted excess risks, and hit rates against predicted ones."""
+    figure, axes = style.new_figure(1, 3, 11.0, 4.0)
+    for panel, (name, title) in zip(axes[0], TITLES.items(), strict=False):
+        _draw_task(panel, frame[frame["panel"] == name], title)
+    _draw_heads(axes[0, 2], frame[frame["panel"] == "heads"])
+    return figure
+
+
+def _draw_task(panel: Axes, part: pd.DataFrame, title: str) -> None:
+    part = part.assign(**part[["measured", "low", "high"]].clip(lower=_LEAST))
+    error = part["measured"].to_numpy()
+    ends = np.abs(part[["low", "high"]].to_numpy().T - error)
+    panel.errorbar(part["predicted"], error, yerr=ends, fmt="none", ecolor="0.8", zorder=1)
+    for row in part.to_dict("records"):
+        mark = style.mark_of(str(row["mixer"]))
+        at = (row["predicted"], row["measured"])
+        panel.plot(*at, color=mark.color, marker=mark.marker, linestyle="")
+        panel.annotate(str(row["mixer"]), at, (3, 3), textcoords="offset points", fontsize=5.5)
+    first = part.iloc[0]
+    interval = f"[{first['correlation_low']:.2f}, {first['correlation_high']:.2f}]"
+    panel.set(
+        title=f"{title}: rank correlation {first['correlation']:.2f} {interval}",
+        xscale="log",
+        xlabel="excess risk by the atlas",
+        ylabel="error of the trained model",
+        yscale="log",
+        ylim=(0.7 * _LEAST, 1.4),
+    )
+
+
+def _draw_heads(panel: Axes, part: pd.DataFrame) -> None:
+    panel.plot([0, 1], [0, 1], color="0.6", linestyle=":")
+    for name, (label, color, marker) in _HEADS.items():
+        own = part[part["task"] == name]
+        trusted = own["trusted"].astype(bool)
+        for mask, face, text in ((trusted, color, label), (~trusted, "none", "_nolegend_")):
+            look: dict[str, Any] = {"color": color, "marker": marker, "label": text}
+            at = own[mask]
+            panel.plot(at["predicted"], at["measured"], linestyle="", markerfacecolor=face, **look)
+    panel.set(
+        title="hit rate of heads at four times the length",
+        xlabel="predicted",
+        ylabel="measured",
+        xlim=(-0.04, 1.04),
+        ylim=(-0.04, 1.04),
+    )
+    panel.legend()

@@ -1,0 +1,107 @@
+"""Retrieval in small trained models: score against size, pairs and items, from a stored study."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from slrlab._types import Axes, Figure, Report
+from slrlab.experiments.retrieval_runs import PAIRS, WIDTH
+from slrlab.experiments.stored import table
+from slrlab.figures import style
+from slrlab.figures.registry import About
+from slrlab.retrieval.mixers import MIXERS
+from slrlab.retrieval.tasks import MarkovTask
+
+ABOUT = About(
+    title="Retrieval in small trained models: softmax attention, kernel attention, gated "
+    "recurrence",
+    caption="""
+    Models that differ in the mixer alone, from a stored full run of `slrlab retrieval`, whose date
+    and settings are in the table; large points are means over seeds, small ones single seeds,
+    crosses seeds that failed to learn. Top: recall of 16 pairs, and loss above the entropy of a
+    Markov source, which needs no retrieval, against the number of parameters. Bottom: recall
+    against pairs per width, and the class of the largest item for models that were trained on 16
+    items.
+    """,
+    costs={"figure retrieval": 1.0},
+    section="Beyond the paper",
+)
+LOOKS: dict[str, dict[str, Any]] = {
+    "softmax": style.MARKS["softmax"].line(),
+    "silu-linear": {"color": "#D55E00", "marker": "s", "label": "linear (SiLU)"},
+    "tnl": {"color": "#009E73", "marker": "^", "label": "TNL"},
+    "cosformer2": {"color": "#CC79A7", "marker": "D", "label": "cosFormer2"},
+    "hgrn2": {"color": "#E69F00", "marker": "v", "label": "HGRN2"},
+}
+
+
+def compute(profile: str = "quick", report: Report | None = None) -> pd.DataFrame:
+    """Return the stored tests of the mixers, whatever the profile: training takes too long here."""
+    frame = table("retrieval")
+    if report is not None:
+        report(1, 1, "figure retrieval")
+    return frame[frame["mixer"].isin(MIXERS)].reset_index(drop=True)
+
+
+@style.house_style()
+def draw(frame: pd.DataFrame) -> Figure:
+    """Draw recall and the Markov source against size, and recall and maximum beyond training."""
+    figure, axes = style.new_figure(2, 2, 8.0, 6.2)
+    tests = {str(name): part for name, part in frame.groupby("test")}
+    recall, markov = tests["recall"], tests["markov"]
+    most = recall[recall["size"] == max(PAIRS)]
+    _draw(axes[0, 0], most.assign(x=most["parameters"]), "accuracy")
+    excess = markov["loss"] - MarkovTask().entropy
+    _draw(axes[0, 1], markov.assign(x=markov["parameters"], excess=excess), "excess")
+    # one number of pairs per width from several widths would mix two effects
+    _draw(
+        axes[1, 0],
+        most.assign(x=most["size"] / most["width"]),
+        "accuracy",
+    )
+    own = recall[recall["width"] == WIDTH]
+    _draw(axes[1, 0], own.assign(x=own["size"] / WIDTH), "accuracy", linestyle=":", hollow=True)
+    _draw(axes[1, 1], tests["max"].assign(x=tests["max"]["size"]), "accuracy")
+    widths = ", ".join(str(width) for width in sorted(most["width"].unique()))
+    axes[0, 0].set(
+        title=f"recall of {max(PAIRS)} pairs, widths {widths}", xlabel="parameters", xscale="log"
+    )
+    axes[0, 1].set(
+        title="Markov source: no retrieval",
+        xlabel="parameters",
+        xscale="log",
+        ylabel="loss above the entropy (nats)",
+    )
+    axes[0, 1].set_ylim(bottom=0.0)
+    axes[1, 0].set(
+        title=f"all widths at {max(PAIRS)} pairs (full), width {WIDTH} (dotted)",
+        xlabel="pairs / width",
+    )
+    axes[1, 0].set_xscale("log", base=2)
+    axes[1, 1].set(title="largest item, trained on 16", xlabel="items")
+    axes[1, 1].set_xscale("log", base=4)
+    for panel in axes[0]:
+        style.x_ticks(panel, *sorted(most["parameters"][most["mixer"] == "softmax"].unique()))
+    for panel in (axes[0, 0], axes[1, 0], axes[1, 1]):
+        panel.set(ylabel="accuracy", ylim=(-0.03, 1.05))
+    style.shared_legend(figure, axes.flat, ncols=5)
+    return figure
+
+
+def _draw(
+    panel: Axes, part: pd.DataFrame, value: str, *, linestyle: str = "-", hollow: bool = False
+) -> None:
+    """Draw means over seeds as lines, seeds as small points, and those that failed as crosses."""
+    for name in [mixer for mixer in LOOKS if mixer in set(part["mixer"])]:
+        own = part[part["mixer"] == name]
+        look = LOOKS[name] | {"linestyle": linestyle}
+        if hollow:
+            look |= {"markerfacecolor": "white", "label": "_nolegend_"}
+        means = own.groupby("x")[value].mean()
+        panel.plot(means.index, means, **look)
+        for mask, marker, size in ((~own["failed"], ".", 12), (own["failed"], "x", 24)):
+            panel.scatter(
+                own["x"][mask], own[value][mask], color=look["color"], marker=marker, s=size
+            )

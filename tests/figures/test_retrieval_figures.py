@@ -1,0 +1,109 @@
+"""Figures of the stored study of retrieval; drawing needs no extra."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from slrlab.experiments.retrieval import TRAINED_SIZES
+from slrlab.experiments.retrieval_runs import PROFILES
+from slrlab.experiments.stored import table
+from slrlab.figures import figure_prediction, figure_retrieval, make_figure, redraw_figure
+from slrlab.retrieval.attention_maps import MAPS
+from slrlab.retrieval.mixers import MIXERS
+
+
+@pytest.fixture(scope="module")
+def tests():
+    return table("retrieval")
+
+
+def test_the_stored_study_has_every_run_of_the_full_profile(tests):
+    full = PROFILES["full"]
+    runs = tests[["task", "mixer", "width", "seed"]].drop_duplicates()
+    counts = runs.groupby(["task", "mixer", "width"]).size().to_dict()
+    for mixer in {*MIXERS, *MAPS}:
+        seeds = full.seeds if mixer in MIXERS else full.map_seeds
+        assert counts["recall", mixer, 16] == seeds
+        assert counts["max", mixer, 16] == full.other_seeds
+    for mixer in MIXERS:
+        assert counts["markov", mixer, 16] == full.map_seeds
+        for width in (8, 24, 32):
+            assert counts["recall", mixer, width] == full.other_seeds
+            assert counts["markov", mixer, width] == full.other_seeds
+    assert (tests["study"] == "full").all()
+    assert tests["date"].str.fullmatch(r"\d{4}-\d\d-\d\d").all()
+    assert tests["accuracy"].between(0.0, 1.0).all()
+    guessing = (tests["test"] == "recall") & (tests["size"] == 16) & (tests["accuracy"] < 0.125)
+    assert (tests.loc[guessing, "failed"]).all()
+    assert (tests["steps"] <= full.steps).all()
+
+
+def test_figure_retrieval_draws_means_over_seeds(tests):
+    frame = figure_retrieval.compute("toy")
+    assert set(frame["mixer"]) == set(MIXERS)
+    figure = figure_retrieval.draw(frame)
+    recall, markov, per_width, items = figure.axes[:4]
+    chosen = (tests["mixer"] == "softmax") & (tests["test"] == "recall") & (tests["size"] == 16)
+    means = tests[chosen].groupby("parameters")["accuracy"].mean()
+    lines = {line.get_label(): line for line in recall.lines}
+    assert np.asarray(lines["softmax"].get_xdata()) == pytest.approx(means.index)
+    assert np.asarray(lines["softmax"].get_ydata()) == pytest.approx(means)
+    assert len(lines) == len(markov.lines) == len(items.lines) == len(MIXERS)
+    assert len(per_width.lines) == 2 * len(MIXERS)
+    assert list(np.asarray(items.lines[0].get_xdata())) == [16, 64, 256, 1024, 4096]
+    shares = [float(x) for x in np.asarray(per_width.lines[0].get_xdata())]
+    assert {0.5, 1.0, 2.0} <= set(shares)
+
+
+def test_a_seed_that_failed_is_a_cross():
+    frame = figure_retrieval.compute("toy").assign(failed=False)
+    before = _crosses(figure_retrieval.draw(frame))
+    chosen = (frame["task"] == "recall") & (frame["mixer"] == "tnl") & (frame["width"] == 16)
+    after = _crosses(figure_retrieval.draw(frame.assign(failed=chosen & (frame["seed"] == 0))))
+    assert before == 0
+    # against parameters; against pairs per width with 16 pairs; and there with 4, 8 and 16
+    assert after == 1 + 1 + 3
+
+
+def _crosses(figure):
+    collections = [one for panel in figure.axes for one in panel.collections]
+    marked = [one for one in collections if one.get_sizes()[0] == 24]
+    return sum(len(one.get_offsets()) for one in marked)
+
+
+def test_figure_prediction_has_a_dot_for_each_activation(tests):
+    frame = figure_prediction.compute("toy")
+    for name in TRAINED_SIZES:
+        own = frame[frame["panel"] == name]
+        assert set(own["mixer"]) == set(MAPS)
+        assert own["correlation"].nunique() == 1
+        low, value, high = (
+            own[key].iloc[0] for key in ("correlation_low", "correlation", "correlation_high")
+        )
+        assert low <= value <= high
+        assert value == pytest.approx(own[["predicted", "measured"]].corr("spearman").iloc[0, 1])
+    figure = figure_prediction.draw(frame)
+    assert [len(panel.lines) for panel in figure.axes[:2]] == [len(MAPS)] * 2
+    assert "rank correlation" in figure.axes[0].get_title()
+    heads = frame[frame["panel"] == "heads"]
+    drawn = sum(len(line.get_xdata()) for line in figure.axes[2].lines[1:])
+    assert drawn == len(heads) > 0
+
+
+def test_few_activations_have_no_correlation_and_are_drawn():
+    frame = figure_prediction.compute("toy")
+    names = ["correlation", "correlation_low", "correlation_high"]
+    few = frame[frame["mixer"].isin(["softmax", "linear"])].assign(**dict.fromkeys(names, math.nan))
+    assert len(figure_prediction.draw(few).axes[0].lines) == 2
+
+
+@pytest.mark.parametrize("name", ["retrieval", "prediction"])
+def test_the_files_are_written_and_drawn_again(name, tmp_path):
+    paths = make_figure(name, tmp_path, profile="toy")
+    assert [path.suffix for path in paths] == [".csv", ".png", ".pdf"]
+    assert min(path.stat().st_size for path in paths) > 1000
+    again = redraw_figure(name, paths[0], tmp_path / "again")
+    assert len(pd.read_csv(paths[0])) > 0
+    assert all(path.exists() for path in again)
