@@ -31,6 +31,7 @@ _COLOURS = {
 }
 _NAMED = ("softmax", "linear")
 _SIDES = ((4, 3), (-4, 3), (4, -3), (-4, -3), (4, 11), (-4, 11), (4, -11), (-4, -11))  # in points
+_GAP = 2.0  # least distance of a name from another and from the edge, in pixels
 _MOVED = 3  # activations that are named because they change their rank most
 
 
@@ -121,7 +122,7 @@ def _name(panel: Axes, x: pd.Series, y: pd.Series, names: list[str]) -> None:
             sides["va"] = "bottom" if shift[1] > 0 else "top"
             look: dict[str, Any] = {"textcoords": "offset points", "fontsize": 7, **sides}
             text = panel.annotate(name, (x[name], y[name]), shift, **look)
-            box = text.get_window_extent()
+            box = text.get_window_extent().padded(_GAP)
             if inside.count_contains(box.corners()) == 4 and not box.count_overlaps(taken):
                 taken.append(box)
                 break
