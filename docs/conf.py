@@ -61,10 +61,12 @@ html_static_path = ["assets"]
 html_css_files = ["extra.css"]
 html_show_sourcelink = False
 html_copy_source = False
+html_sidebars = {"atlas": []}  # a page without others below it
 html_theme_options = {
     "show_toc_level": 2,
     "navigation_with_keys": False,
     "header_links_before_dropdown": 7,
+    "navbar_persistent": ["search-button"],  # a field would break the line at 1440 pixels
     "footer_start": ["copyright"],
     "footer_end": [],
     "pygments_light_style": "a11y-high-contrast-light",

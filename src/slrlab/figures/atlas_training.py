@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,8 @@ _COLOURS = {
     "ordered": "#E69F00",
 }
 _NAMED = ("softmax", "linear")
-_CLOSE = 0.06  # distance, in parts of the panel, below which two names would cover each other
+_SIDES = ((4, 3), (-4, 3), (4, -3), (-4, -3), (4, 11), (-4, 11), (4, -11), (-4, -11))  # in points
+_GAP = 2.0  # least distance of a name from another and from the edge, in pixels
 _MOVED = 3  # activations that are named because they change their rank most
 
 
@@ -53,22 +55,26 @@ def _draw(frame: pd.DataFrame, path: Path) -> None:
         agreement = rank_agreement(frame)
         rows = math.ceil((len(agreement) + 1) / 2)
         figure, axes = style.new_figure(rows, 2, 7.2, 3.2 * rows + 0.6)
-        panels = list(axes.flat)
+        panels, names = list(axes.flat), list[Callable[[], None]]()
         for panel, (alpha, rho) in zip(panels, agreement.items(), strict=False):
             part = frame[(frame["alpha"] == alpha) & comparable(frame)].set_index("activation")
-            _draw_risks(panel, part.assign(limit=limits["risk"]))
+            names.append(_draw_risks(panel, part.assign(limit=limits["risk"])))
             panel.set(title=f"{style.in_symbols(alpha=alpha)}, ρ = {rho:.2f}", ylabel="test risk")
-        _draw_times(panels[len(agreement)], limits.dropna(subset="training_time"))
+        timed = limits.dropna(subset="training_time")
+        names.append(_draw_times(panels[len(agreement)], timed))
         for panel in panels[len(agreement) + 1 :]:
             panel.set_axis_off()
         for panel in panels[: len(agreement) + 1]:
             panel.set_xlabel("risk with infinite data")
         style.shared_legend(figure, panels)
+        for write in names:
+            write()
         figure.savefig(path)
         plt.close(figure)
 
 
-def _draw_risks(panel: Axes, part: pd.DataFrame) -> None:
+def _draw_risks(panel: Axes, part: pd.DataFrame) -> Callable[[], None]:
+    """Draw the risks; return what writes the names, once the layout is known."""
     for family, colour in _COLOURS.items():
         rows = part[part["family"] == family]
         look: dict[str, Any] = {"fmt": "o", "color": colour, "capsize": 2, "markersize": 4}
@@ -80,11 +86,11 @@ def _draw_risks(panel: Axes, part: pd.DataFrame) -> None:
     best = part["bayes_risk"].iloc[0]
     panel.axhline(best, color="black", linewidth=1.0, linestyle="--", label="Bayes-optimal")
     moves = (part["risk"].rank() - part["limit"].rank()).abs().sort_values(ascending=False)
-    _name(panel, part["limit"], part["risk"], [*_NAMED, *moves.index[:_MOVED]])
+    return lambda: _name(panel, part["limit"], part["risk"], [*_NAMED, *moves.index[:_MOVED]])
 
 
-def _draw_times(panel: Axes, limits: pd.DataFrame) -> None:
-    """Draw the median time; the ones that are infinite at the upper edge."""
+def _draw_times(panel: Axes, limits: pd.DataFrame) -> Callable[[], None]:
+    """Draw the median time, infinite ones at the upper edge; return what writes the names."""
     finite = limits["training_time"].map(math.isfinite)
     top = 2.0 * limits.loc[finite, "training_time"].max() if finite.any() else TIME
     heights = limits["training_time"].where(finite, top)
@@ -96,22 +102,28 @@ def _draw_times(panel: Axes, limits: pd.DataFrame) -> None:
             if chosen.any():
                 panel.plot(limits.loc[chosen, "risk"], heights[chosen], **look)
     slow = heights.sort_values(ascending=False).index[:_MOVED]
-    _name(panel, limits["risk"], heights, [*_NAMED, *slow])
     title = f"time to {FRACTION:.0%} of the way, median of {STARTS} starts"
     panel.set(title=title, ylabel="time of gradient flow", yscale="log")
+    return lambda: _name(panel, limits["risk"], heights, [*_NAMED, *slow])
 
 
 def _name(panel: Axes, x: pd.Series, y: pd.Series, names: list[str]) -> None:
-    """Write names beside their points, towards the middle; only one of points that coincide."""
-    ranges = x.max() - x.min() or 1.0, y.max() - y.min() or 1.0
-    done: list[str] = []
+    """Write names beside their points where they cover no other name and stay inside the panel.
+
+    Of points that coincide only the first is named.
+    """
+    figure = panel.get_figure(root=True)
+    assert figure is not None
+    figure.draw_without_rendering()  # the layout fixes how large a name is in the panel
+    inside, taken = panel.get_window_extent(), list[Any]()
     for name in (name for name in dict.fromkeys(names) if name in x.index):
-        distances = (
-            abs(x[name] - x[old]) / ranges[0] + abs(y[name] - y[old]) / ranges[1] for old in done
-        )
-        if all(distance > _CLOSE for distance in distances):
-            left = x[name] > x.min() + 0.7 * ranges[0]
-            shift, side = ((-4, 4), "right") if left else ((4, 4), "left")
-            look: dict[str, Any] = {"textcoords": "offset points", "fontsize": 7, "ha": side}
-            panel.annotate(name, (x[name], y[name]), shift, **look)
-            done.append(name)
+        for shift in _SIDES:
+            sides = {"ha": "left" if shift[0] > 0 else "right"}
+            sides["va"] = "bottom" if shift[1] > 0 else "top"
+            look: dict[str, Any] = {"textcoords": "offset points", "fontsize": 7, **sides}
+            text = panel.annotate(name, (x[name], y[name]), shift, **look)
+            box = text.get_window_extent().padded(_GAP)
+            if inside.count_contains(box.corners()) == 4 and not box.count_overlaps(taken):
+                taken.append(box)
+                break
+            text.remove()

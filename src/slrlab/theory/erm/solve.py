@@ -33,6 +33,7 @@ from slrlab.theory.erm.stability import MOST_GAP
 from slrlab.theory.population import minimal
 
 COARSE, FINE, FINEST = 9, 11, 17  # log2 of the size of a block
+_SHORTEST = 0.03  # overlap of the keys of an informed start, at least
 _FEW_JUMPS = 3e-4  # fraction of samples with several minima below which the map is smooth
 _SAME = 1e-3  # distance of two solutions that differ by the residual alone
 _ROUGH = 5e-3  # tolerance from which a small sample may be enough
@@ -155,6 +156,9 @@ class Solver:
         population = minimal.minimal_risk(finite, self.activation, tolerance=1e-6)
         m_k = float(np.clip(population.m_k, -2.5, 2.5)) or 1.0
         m_v = float(np.clip(population.m_v, -2.5, 2.5)) or 1.0
+        # keys that vanish at the optimum are a limit: a search starts before it, on the same ray
+        size = max(1.0, _SHORTEST / abs(m_k))
+        m_k, bias = size * m_k, size * population.bias
         return ErmOverlaps(
             m_k=m_k,
             q_k=1.2 * m_k**2,
@@ -162,7 +166,7 @@ class Solver:
             m_v=m_v,
             q_v=1.2 * m_v**2,
             V_v=0.5 * m_v**2,
-            bias=self._learned(float(np.clip(population.bias, -3.0, 3.0))),
+            bias=self._learned(float(np.clip(bias, -3.0, 3.0))),
         )
 
     def _learned(self, bias: float) -> float:
