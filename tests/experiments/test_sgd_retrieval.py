@@ -73,5 +73,5 @@ def test_sgd_reaches_the_risk_of_the_theory_and_its_scores_hold_the_signal(activ
 def test_at_a_large_rate_the_noise_of_sgd_stays_in_the_risk():
     path, _ = trained_head("linear", 0, ((0.05, 100.0),))
     goal = minimal_risk(TASK, "linear").risk
-    assert path.loss[-1] > goal + 0.1  # 0.28 above
+    assert path.loss[-1] > goal + 0.1  # 0.27 to 0.35 above at four seeds
     assert path.loss[-1] > goal + 10.0 * path.loss_error[-1]
