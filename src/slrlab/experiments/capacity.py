@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from slrlab import _checks
 from slrlab._plot import axes_of
@@ -221,7 +221,8 @@ def capacity_row(point: Point) -> dict[str, Any]:
 def summaries(runs: DataFrame) -> tuple[CapacityPoint, ...]:
     """Return the mean over seeds for each feature map and number of pairs of a table of runs."""
     points = []
-    for (name, pairs), rows in runs.groupby(["feature_map", "pairs"], sort=True):
+    for key, rows in runs.groupby(["feature_map", "pairs"], sort=True):
+        name, pairs = cast("tuple[str, int]", key)
         loss, mean = Estimate.of(rows["loss"]), Estimate.of(rows["mean_loss"])
         published, steps = PUBLISHED.get(name, {}).get(pairs, (math.nan, math.nan))
         points.append(

@@ -110,7 +110,7 @@ def capacity_floor(pairs: int, dimension: float, weights: FloatArray | None = No
     missing = max(0, pairs - int(min(dimension, pairs)))
     shares = np.full(pairs, 1.0 / pairs) if weights is None else np.sort(np.asarray(weights))
     if shares.shape != (pairs,):
-        _checks.fail("weights", f"{pairs} numbers", np.shape(weights))
+        _checks.fail("weights", f"{pairs} numbers", shares.shape)
     return float(shares[:missing].sum() / 2.0)
 
 

@@ -28,7 +28,8 @@ def _features(kind: int, shifts: int, directions: FloatArray, x: FloatArray) -> 
         return np.concatenate(rolled, axis=-1)
     along = x @ directions.T
     shift = (x**2).sum(axis=-1, keepdims=True) / 2.0 + math.log(2.0 * len(directions)) / 2.0
-    return np.exp(np.concatenate([along, -along], axis=-1) - shift)
+    features: FloatArray = np.exp(np.concatenate([along, -along], axis=-1) - shift)
+    return features
 
 
 def capacity_losses(
