@@ -14,10 +14,14 @@ import numpy as np
 from slrlab import SpikedSLR, bayes_optimal, erm_theory, minimal_risk, simulate_erm
 
 task = SpikedSLR(signal=4.0, length=3)
-ridges = {"ridge_k": 0.5, "ridge_v": 0.8}
 alphas = np.array([2.0, 4.0, 8.0])
-theory = [erm_theory(task, "softmax", alpha=a, tolerance=1e-2, **ridges) for a in alphas]
-trained = [simulate_erm(task, "softmax", alpha=a, dim=150, seeds=4, **ridges) for a in alphas]
+theory = [
+    erm_theory(task, "softmax", alpha=a, ridge_k=0.5, ridge_v=0.8, tolerance=1e-2) for a in alphas
+]
+trained = [
+    simulate_erm(task, "softmax", alpha=a, ridge_k=0.5, ridge_v=0.8, dim=150, seeds=4)
+    for a in alphas
+]
 best = [bayes_optimal(task, alpha=a) for a in alphas]
 
 figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")

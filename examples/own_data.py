@@ -46,6 +46,7 @@ print(f"training {model.status_}; R² on new sequences {model.score(Z[test], y[t
 # The weights say which token was read. Here the relevant one is known, so they can be checked.
 
 weights = model.attention(Z[test])
+assert drawn.locations is not None
 read = np.array([one.argmax() for one in weights])
 hits = np.mean(read == drawn.locations[test])
 print(f"the relevant token has the largest weight in more than 70 %: {hits > 0.7}")

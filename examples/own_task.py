@@ -14,8 +14,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from slrlab import TiltedTask, bayes_risk, compare, make_task, register_task
+
+FloatArray = npt.NDArray[np.float64]
 
 
 @register_task
@@ -29,16 +32,16 @@ class TwoSidedSLR(TiltedTask):
     def steepness(self) -> float:
         return max(1.0, math.sqrt(self.signal))
 
-    def log_ratio(self, scores):
+    def log_ratio(self, scores: FloatArray) -> FloatArray:
         pull = math.sqrt(self.signal) * scores
         return np.logaddexp(pull, -pull) - math.log(2.0) - self.signal / 2.0
 
     @property
-    def relevant_interval(self):
+    def relevant_interval(self) -> tuple[float, float]:
         edge = math.sqrt(self.signal) + 9.0
         return -edge, edge
 
-    def sample_relevant(self, rng, size):
+    def sample_relevant(self, rng: np.random.Generator, size: int) -> FloatArray:
         side = rng.choice([-1.0, 1.0], size)
         return side * math.sqrt(self.signal) + rng.standard_normal(size)
 
@@ -47,7 +50,7 @@ class TwoSidedSLR(TiltedTask):
 # The Bayes risk comes from two integrals. They agree only if the ratio has mean 1, so the gap is a
 # check of the formula.
 
-task = make_task("two-sided", signal=9.0, length=10)
+task = TwoSidedSLR(signal=9.0, length=10)
 best = bayes_risk(task)
 print(best.status, f"Bayes risk {best.risk:.4f}, gap below 1e-10: {best.nishimori_gap < 1e-10}")
 

@@ -26,6 +26,7 @@ from slrlab import (
     bayes_thresholds,
     best_elementwise,
     bias_limit,
+    capacity_test,
     compare,
     compare_amp,
     compare_descent,
@@ -64,7 +65,7 @@ from slrlab import (
 from slrlab.experiments.comparison import compare_erm
 from slrlab.experiments.dimensions import extrapolate_amp, extrapolate_erm
 from slrlab.experiments.law_gap import law_gap
-from slrlab.retrieval.training import TrainedModel
+from slrlab.retrieval import TrainedModel, train_capacity
 from slrlab.theory.population.rates import RateFit
 
 TASK = SpikedSLR(2.0, 2, noise=0.3)
@@ -133,6 +134,7 @@ MAKERS = {
     "ErmSimulation": (lambda: simulate_erm(TASK, "linear", **TRAINED, **SMALL), 2),
     "Comparison": (lambda: compare_erm(TASK, "linear", **TRAINED, **SMALL), 2),
     "ActivationComparison": (lambda: compare(TASK, ["softmax", "linear"]), 3),
+    "CapacityTest": (lambda: capacity_test(["softmax", "elu+1"], [3, 4], max_steps=100), 4),
     "Departure": (lambda: departure("needles", [1, 2], activations=["linear"], **TOKENS), 3),
     "HeadsPath": (lambda: specialised().runs[0].flow, 4),
     "Haystack": (lambda: slrlab.draw_haystack(TASK, ["softmax"]), 2),
@@ -182,6 +184,7 @@ SINGLE = {
     "ExcessParts": lambda: excess_parts(TASK, "linear", samples=1024),
     "LengthPrediction": lambda: diagnosis().predictions[0],
     "Need": lambda: require(risk=0.4, length=2, activations="linear").needs[1],
+    "CapacityRun": lambda: train_capacity("softmax", 3, max_steps=100),
     "LargeAlpha": lambda: large_alpha(TASK, "linear"),
     "Minimum": lambda: local_minima(TASK, "linear", starts=4).minima[0],
     "PopulationRisk": lambda: minimal_risk(TASK, "linear"),
@@ -276,6 +279,9 @@ KEYS = {
     "PopulationRisk": "status risk bayes_risk m_k m_v A B error bias R_k R_v excess activation "
     f"{WHERE}",
     "RateFit": "status activation length quantity fitted predicted",
+    "CapacityRun": "status feature_map pairs key_size dimension seed ended steps loss best_loss "
+    "mean_loss mean_loss_error floor drift losses seconds",
+    "CapacityTest": "status rows runs",
     "TrainedModel": "status loss accuracy steps steps_to_99 checks vector",
     "RiskGradient": "status risk error gradient_k gradient_v bias_gradient gradient_error order "
     f"bias activation {WHERE}",

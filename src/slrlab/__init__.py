@@ -22,6 +22,7 @@ from slrlab.experiments.best_maps import (
     best_normalised,
     bias_limit,
 )
+from slrlab.experiments.capacity import CapacityPoint, CapacityTest, capacity_test
 from slrlab.experiments.departures import Departure, DeparturePoint, best_activation, departure
 from slrlab.experiments.diagnosis import (
     HeadDiagnosis,
@@ -164,6 +165,8 @@ __all__ = [
     "BayesThresholds",
     "BestMap",
     "BiasLimit",
+    "CapacityPoint",
+    "CapacityTest",
     "ClusterError",
     "ComputationError",
     "ConvergenceWarning",
@@ -263,6 +266,7 @@ __all__ = [
     "best_elementwise",
     "best_normalised",
     "bias_limit",
+    "capacity_test",
     "compare",
     "compare_amp",
     "compare_descent",

@@ -26,9 +26,9 @@ def test_the_stored_study_has_every_run_of_the_full_profile(tests):
     for mixer in {*MIXERS, *MAPS}:
         seeds = full.seeds if mixer in MIXERS else full.map_seeds
         assert counts["recall", mixer, 16] == seeds
+        assert counts["markov", mixer, 16] == full.map_seeds
         assert counts["max", mixer, 16] == full.other_seeds
     for mixer in MIXERS:
-        assert counts["markov", mixer, 16] == full.map_seeds
         for width in (8, 24, 32):
             assert counts["recall", mixer, width] == full.other_seeds
             assert counts["markov", mixer, width] == full.other_seeds
@@ -38,6 +38,13 @@ def test_the_stored_study_has_every_run_of_the_full_profile(tests):
     guessing = (tests["test"] == "recall") & (tests["size"] == 16) & (tests["accuracy"] < 0.125)
     assert (tests.loc[guessing, "failed"]).all()
     assert (tests["steps"] <= full.steps).all()
+
+
+def test_all_mixers_and_maps_model_the_source_alike_at_width_16(tests):
+    own = tests[(tests["test"] == "markov") & (tests["width"] == 16)]
+    losses = own.groupby("mixer")["loss"].mean()
+    assert set(losses.index) == {*MIXERS, *MAPS}
+    assert (losses - losses["softmax"]).abs().max() < 0.1
 
 
 def test_figure_retrieval_draws_means_over_seeds(tests):
@@ -55,6 +62,7 @@ def test_figure_retrieval_draws_means_over_seeds(tests):
     assert list(np.asarray(items.lines[0].get_xdata())) == [16, 64, 256, 1024, 4096]
     shares = [float(x) for x in np.asarray(per_width.lines[0].get_xdata())]
     assert {0.5, 1.0, 2.0} <= set(shares)
+    assert "full run of 2026-" in figure.get_suptitle()
 
 
 def test_a_seed_that_failed_is_a_cross():

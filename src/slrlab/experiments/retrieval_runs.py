@@ -150,6 +150,7 @@ def study(
     add("recall", "recall", mixers, [WIDTH], profile.seeds)
     add("Markov source", "markov", mixers, [WIDTH], profile.map_seeds)
     add("recall, maps of the atlas", "recall", more, [WIDTH], profile.map_seeds)
+    add("Markov source, maps of the atlas", "markov", more, [WIDTH], profile.map_seeds)
     add("recall, other widths", "recall", mixers, others, profile.other_seeds)
     add("Markov source, other widths", "markov", mixers, others, profile.other_seeds)
     add("maximum", "max", mixers, [WIDTH], profile.other_seeds)

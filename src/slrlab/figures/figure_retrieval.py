@@ -19,7 +19,7 @@ ABOUT = About(
     "recurrence",
     caption="""
     Models that differ in the mixer alone, from a stored full run of `slrlab retrieval`, whose date
-    and settings are in the table; large points are means over seeds, small ones single seeds,
+    and settings are above the panels; large points are means over seeds, small ones single seeds,
     crosses seeds that failed to learn. Top: recall of 16 pairs, and loss above the entropy of a
     Markov source, which needs no retrieval, against the number of parameters. Bottom: recall
     against pairs per width, and the class of the largest item for models that were trained on 16
@@ -87,7 +87,19 @@ def draw(frame: pd.DataFrame) -> Figure:
     for panel in (axes[0, 0], axes[1, 0], axes[1, 1]):
         panel.set(ylabel="accuracy", ylim=(-0.03, 1.05))
     style.shared_legend(figure, axes.flat, ncols=5)
+    figure.suptitle(_settings(frame), fontsize="small")
     return figure
+
+
+def _settings(frame: pd.DataFrame) -> str:
+    """Return date and settings of the run."""
+    steps = frame.groupby("task")["steps"].max()
+    seeds = frame.groupby(["task", "width", "mixer"])["seed"].nunique()
+    return (
+        f"{frame['study'].iloc[0]} run of {frame['date'].max()}: vocabulary 128, length 64, "
+        f"{steps['recall']} steps (Markov source {steps['markov']}), "
+        f"{seeds.min()} to {seeds.max()} seeds"
+    )
 
 
 def _draw(

@@ -1,9 +1,10 @@
 """Small attention models that are trained: benchmarks of retrieval. Training needs PyTorch.
 
-Benchmarks need only NumPy. This package must not know the theory, nor the simulated training of
-`slrlab.simulation`.
+Benchmarks and the test of associative capacity need only NumPy and Numba. This package must not
+know the theory, nor the simulated training of `slrlab.simulation`.
 """
 
+from slrlab.retrieval.capacity import CapacityRun, capacity_floor, train_capacity
 from slrlab.retrieval.mixers import MIXERS, make_mixer
 from slrlab.retrieval.model import Model
 from slrlab.retrieval.tasks import Batch, MarkovTask, MaxTask, NeedleTask, RecallTask
@@ -12,6 +13,7 @@ from slrlab.retrieval.training import TrainedModel, Training, evaluate, head_sco
 __all__ = [
     "MIXERS",
     "Batch",
+    "CapacityRun",
     "MarkovTask",
     "MaxTask",
     "Model",
@@ -19,8 +21,10 @@ __all__ = [
     "RecallTask",
     "TrainedModel",
     "Training",
+    "capacity_floor",
     "evaluate",
     "head_scores",
     "make_mixer",
     "train",
+    "train_capacity",
 ]

@@ -1,0 +1,91 @@
+"""The capacity test over maps, pairs and seeds, and the stored run beside the published one."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from slrlab import capacity_test
+from slrlab.experiments.capacity import KEY_SIZE, PUBLISHED, summaries
+from slrlab.figures.registry import figure_module
+from slrlab.retrieval.feature_maps import FeatureMap
+
+STORED = Path(__file__).parents[2] / "docs" / "assets" / "tables" / "figure-capacity-full.csv"
+
+
+@pytest.fixture(scope="module")
+def stored():
+    return pd.read_csv(STORED)
+
+
+def test_points_are_means_over_seeds():
+    result = capacity_test(["softmax"], [8, 4], seeds=2, max_steps=200)
+    assert [point.pairs for point in result.points] == [4, 8]
+    runs = result.to_frame()
+    assert runs["seed"].tolist() == [1, 2, 1, 2]
+    first = result.points[0]
+    assert first.loss == pytest.approx(runs["loss"][:2].mean())
+    assert math.isnan(first.published)
+    columns, rows = result.table()
+    assert len(rows) == 2
+    assert len(columns) == len(rows[0])
+    assert result.to_dict()["rows"][0]["feature_map"] == "softmax"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"feature_map": ["cosine"]}, "^feature_map must be"),
+        ({"feature_map": []}, "^feature_map and pairs must be"),
+        ({"pairs": []}, "^feature_map and pairs must be"),
+        ({"pairs": [1]}, "^pairs must be"),
+        ({"seeds": 0}, "^seeds must be"),
+        ({"max_steps": 10}, "^max_steps must be"),
+    ],
+)
+def test_bad_input_is_named_before_any_work(given, message):
+    with pytest.raises(ValueError, match=message):
+        capacity_test(**given)
+
+
+def test_the_stored_run_has_three_seeds_of_every_published_point(stored):
+    counts = stored.groupby(["feature_map", "pairs"]).size()
+    for name, points in PUBLISHED.items():
+        for pairs in points:
+            assert counts[name, pairs] == 3
+    assert set(stored["seed"]) == {1, 2, 3}
+
+
+def test_no_stored_mean_is_below_its_floor_and_long_trainings_end_near_it(stored):
+    assert (stored["mean_loss"] > stored["floor"] - 1e-4).all()
+    for name in ("elu+1", "dpfp-1"):
+        crowded = stored[(stored["feature_map"] == name)]
+        crowded = crowded[crowded["pairs"] > FeatureMap.of(name).dimension(KEY_SIZE)]
+        assert len(crowded) >= 9
+        assert (crowded["mean_loss"] - crowded["floor"]).max() < 0.02
+
+
+def test_the_stored_run_is_close_to_the_published_one(stored):
+    """The published loss is one seed whose evaluation weighs queries unequally: no error bar."""
+    for point in summaries(stored):
+        scatter = stored[
+            (stored["feature_map"] == point.feature_map) & (stored["pairs"] == point.pairs)
+        ]["loss"]
+        width = max(np.ptp(scatter), 0.01)
+        distance = max(scatter.min() - point.published, point.published - scatter.max(), 0.0)
+        assert distance < 2.0 * width, point
+    softmax = stored[stored["feature_map"] == "softmax"]
+    assert (softmax["ended"] == "solved").all()
+    assert softmax["steps"].max() <= 400
+
+
+def test_the_picture_has_floors_and_published_runs(stored):
+    figure = figure_module("capacity").draw(stored)
+    (axes,) = figure.axes
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert {"softmax", "elu+1", "dpfp-1", "favor-64", "published run"} <= set(labels)
+    crosses = [line for line in axes.lines if line.get_marker() == "x" and len(line.get_xdata())]
+    drawn = sum(np.isfinite(line.get_ydata()).sum() for line in crosses)
+    assert drawn == sum(map(len, PUBLISHED.values()))
