@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from PIL import Image
 
 from slrlab.cli.main import main
 
@@ -24,3 +25,19 @@ def run(capsys):
 def only_progress():
     """Return what says whether stderr holds nothing but lines of progress (of slow machines)."""
     return lambda err: all(re.search(r": \d+ of \d+$", line) for line in err.splitlines())
+
+
+@pytest.fixture
+def written(run, tmp_path, only_progress):
+    """Return what runs a command with --csv and --plot; it returns stdout and the CSV file."""
+
+    def call(*arguments):
+        table, picture = tmp_path / "all.csv", tmp_path / "all.png"
+        code, out, err = run(*arguments, "--csv", table, "--plot", picture)
+        assert code == 0
+        assert only_progress(err)
+        with Image.open(picture) as image:
+            assert len(image.convert("L").getcolors(1 << 16)) > 20
+        return out, table
+
+    return call

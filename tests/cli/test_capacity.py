@@ -5,18 +5,15 @@ import json
 import pandas as pd
 
 
-def test_a_table_json_and_files(run, tmp_path, only_progress):
-    csv, picture = tmp_path / "runs.csv", tmp_path / "runs.png"
+def test_a_table_json_and_files(run, written):
     arguments = ["--feature-map", "softmax,elu+1", "--pairs", "20", "--max-steps", "200"]
-    code, out, err = run("capacity", *arguments, "--csv", csv, "--plot", picture)
-    assert code == 0
-    assert only_progress(err)
+    out, table = written("capacity", *arguments)
     assert "Schlag et al. 2021" in out
     assert "softmax" in out
     assert "elu+1" in out
-    assert pd.read_csv(csv)["feature_map"].tolist() == ["elu+1", "softmax"]
-    assert picture.stat().st_size > 1000
+    assert pd.read_csv(table)["feature_map"].tolist() == ["elu+1", "softmax"]
     code, out, _ = run("capacity", *arguments, "--json")
+    assert code == 0
     result = json.loads(out)
     assert [row["pairs"] for row in result["rows"]] == [20, 20]
     assert len(result["runs"]) == 2

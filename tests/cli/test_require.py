@@ -16,15 +16,11 @@ def test_json_is_that_of_the_function(run):
     assert json.loads(out) == wanted.to_dict()
 
 
-def test_a_table_and_files(run, tmp_path, only_progress):
-    table, picture = tmp_path / "needs.csv", tmp_path / "needs.svg"
+def test_a_table_and_files(written):
     arguments = ["--hit-rate", "0.8", "--length", "10", "--length", "100"]
-    code, out, err = run("require", *arguments, "--csv", table, "--plot", picture)
-    assert code == 0
-    assert only_progress(err)
+    out, table = written("require", *arguments)
     assert "any increasing" in out
     assert len(pd.read_csv(table)) == 2
-    assert "<svg" in picture.read_text()
 
 
 def test_an_impossible_demand_is_one_line_and_exit_code_1(run):

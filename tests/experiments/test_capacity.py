@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from slrlab import capacity_test
-from slrlab.experiments.capacity import KEY_SIZE, PUBLISHED, summaries
+from slrlab.experiments.capacity import KEY_SIZE, published_runs, summaries
 from slrlab.figures.registry import figure_module
 from slrlab.retrieval.feature_maps import FeatureMap
 
@@ -52,9 +52,8 @@ def test_bad_input_is_named_before_any_work(given, message):
 
 def test_the_stored_run_has_three_seeds_of_every_published_point(stored):
     counts = stored.groupby(["feature_map", "pairs"]).size()
-    for name, points in PUBLISHED.items():
-        for pairs in points:
-            assert counts[name, pairs] == 3
+    for point in published_runs():
+        assert counts[point] == 3
     assert set(stored["seed"]) == {1, 2, 3}
 
 
@@ -88,4 +87,4 @@ def test_the_picture_has_floors_and_published_runs(stored):
     assert {"softmax", "elu+1", "dpfp-1", "favor-64", "published run"} <= set(labels)
     crosses = [line for line in axes.lines if line.get_marker() == "x" and len(line.get_xdata())]
     drawn = sum(np.isfinite(line.get_ydata()).sum() for line in crosses)
-    assert drawn == sum(map(len, PUBLISHED.values()))
+    assert drawn == len(published_runs())

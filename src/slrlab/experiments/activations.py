@@ -234,7 +234,8 @@ def compare(
     Raises
     ------
     ValueError, TypeError
-        If an argument is wrong, before any work.
+        If a list is empty or has another type, an activation is unknown or an object with several
+        workers, a number is out of range, or only one ridge is given. Nothing is computed then.
 
     Examples
     --------

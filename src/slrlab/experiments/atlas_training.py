@@ -128,7 +128,8 @@ def atlas_training(
     Raises
     ------
     ValueError, TypeError
-        If an argument is wrong, before any work.
+        If the task is not a `Task`, an activation is unknown, or ``alphas`` or ``tolerance`` are
+        not positive.
     """
     if not isinstance(task, Task):
         _checks.fail("task", "a Task such as SpikedSLR(signal=2.0, length=3)", task, TypeError)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, cast
 
 from slrlab import _checks
@@ -20,31 +21,6 @@ from slrlab.retrieval.capacity import capacity_floor, train_capacity
 from slrlab.retrieval.feature_maps import FeatureMap
 
 KEY_SIZE = 64
-PUBLISHED: dict[str, dict[int, tuple[float, int]]] = {
-    "softmax": {20: (6e-4, 200), 100: (2e-5, 200), 200: (9e-6, 200), 400: (3e-6, 400)},
-    "elu+1": {
-        20: (9e-4, 800),
-        40: (8e-4, 600),
-        60: (0.025, 4200),
-        80: (0.110, 3600),
-        100: (0.172, 1900),
-        120: (0.232, 2800),
-        140: (0.272, 2500),
-        200: (0.343, 2400),
-        300: (0.400, 2600),
-    },
-    "dpfp-1": {
-        60: (4e-4, 200),
-        100: (2e-4, 600),
-        120: (0.009, 7000),
-        140: (0.053, 5000),
-        200: (0.175, 2500),
-        300: (0.288, 4900),
-    },
-    "favor-64": {20: (0.130, 2900), 40: (0.298, 2700), 60: (0.493, 2900), 80: (0.500, 2700)},
-}
-"""Last loss and steps of the published runs, one seed each (logs of Schlag et al. 2021)."""
-
 Point = tuple[str, int, int, int]
 """Feature map, pairs, seed and largest number of steps."""
 _KEPT = (
@@ -218,13 +194,22 @@ def capacity_row(point: Point) -> dict[str, Any]:
     return row | {"max_steps": max_steps, "status": str(run.status)}
 
 
+@cache
+def published_runs() -> dict[tuple[str, int], tuple[float, int]]:
+    """Return last loss and steps of the published runs, one seed each, by map and pairs."""
+    from slrlab.experiments.stored import table
+
+    rows = table("capacity")[["feature_map", "pairs", "loss", "steps"]].itertuples(index=False)
+    return {(name, pairs): (loss, steps) for name, pairs, loss, steps in rows}
+
+
 def summaries(runs: DataFrame) -> tuple[CapacityPoint, ...]:
     """Return the mean over seeds for each feature map and number of pairs of a table of runs."""
     points = []
     for key, rows in runs.groupby(["feature_map", "pairs"], sort=True):
         name, pairs = cast("tuple[str, int]", key)
         loss, mean = Estimate.of(rows["loss"]), Estimate.of(rows["mean_loss"])
-        published, steps = PUBLISHED.get(name, {}).get(pairs, (math.nan, math.nan))
+        published, steps = published_runs().get((name, pairs), (math.nan, math.nan))
         points.append(
             CapacityPoint(
                 feature_map=name,

@@ -177,7 +177,8 @@ def require(
     Raises
     ------
     ValueError, TypeError
-        If an argument is wrong, before any work.
+        If not exactly one of ``risk`` and ``hit_rate`` is given, or both ``signal`` and ``alpha``;
+        if a demand is at most the noise variance, or an activation is unknown.
 
     Examples
     --------

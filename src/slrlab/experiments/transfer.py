@@ -232,7 +232,8 @@ def length_transfer(
     Raises
     ------
     ValueError, TypeError
-        If an argument is wrong, before any work.
+        If the task is of no known family or its optimal keys are infinite, a length is below 2, a
+        rule is unknown, or only one ridge is given. Nothing is computed then.
 
     Examples
     --------

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from slrlab._types import Report
-from slrlab.experiments.capacity import KEY_SIZE, PUBLISHED, capacity_of, summaries
+from slrlab.experiments.capacity import KEY_SIZE, capacity_of, published_runs, summaries
 from slrlab.figures import style
 from slrlab.figures.registry import About
 from slrlab.retrieval.capacity import capacity_floor
@@ -34,7 +34,10 @@ ABOUT = About(
 PAIRS: dict[str, dict[str, tuple[int, ...]]] = {
     "toy": {"softmax": (20,), "elu+1": (20,)},
     "quick": {"softmax": (20, 200), "elu+1": (20, 60, 100), "dpfp-1": (60,), "favor-64": (20,)},
-    "full": {name: tuple(points) for name, points in PUBLISHED.items()},
+    "full": {
+        name: tuple(pairs for other, pairs in published_runs() if other == name)
+        for name, _ in published_runs()
+    },
 }
 SEEDS = {"toy": 1, "quick": 1, "full": 3}
 MAX_STEPS = {"toy": 200, "quick": 4000, "full": 8000}

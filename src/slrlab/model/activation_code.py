@@ -17,16 +17,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from slrlab._types import FloatArray
-from slrlab.model import activations
+from slrlab.model import activations, families
 from slrlab.model.activations import Activation, Elementwise, Normalised, Projection, ScalarMap
-from slrlab.model.families import (
-    CosineReweighted,
-    LengthScaled,
-    NormMax,
-    Ratio,
-    StickBreaking,
-    TopK,
-)
 
 ELEMENTWISE, NORMALISED, PROJECTION, RATIO, ORDERED, REWEIGHTED, NORMMAX = range(7)
 EXPONENTIAL, LINEAR, SHIFTED_ERF, SOFTPLUS, TABULATED = range(5)
@@ -102,7 +94,7 @@ def activation_code(activation: Activation, longest: int = 0) -> ActivationCode:
     ValueError
         If its map is not finite on the range of the table, or the weights jump.
     """
-    if isinstance(activation, LengthScaled):
+    if isinstance(activation, families.LengthScaled):
         base, lengths = activation_code(activation.base, longest), range(1, longest + 1)
         scales = np.array([(1.0, 0.0, 1.0), *(_scale(activation, base, n) for n in lengths)])
         return replace(base, scales=scales)
@@ -111,21 +103,21 @@ def activation_code(activation: Activation, longest: int = 0) -> ActivationCode:
         budget, power = float(activation.budget), activation.power
         width = _STEP if power == 1.0 or budget > 1.0 else 0.0
         return ActivationCode((PROJECTION, EXPONENTIAL, budget, power, 0.0, width), empty, unscaled)
-    if isinstance(activation, NormMax):
+    if isinstance(activation, families.NormMax):
         width = _STEP if activation.power == 2.0 else 0.0
         numbers = (NORMMAX, EXPONENTIAL, 0.0, activation.power, 0.0, width)
         return ActivationCode(numbers, empty, unscaled)
-    if isinstance(activation, StickBreaking):
+    if isinstance(activation, families.StickBreaking):
         return ActivationCode((ORDERED, EXPONENTIAL, 0.0, 0.0, 0.0, 1.0), empty, unscaled)
-    if isinstance(activation, CosineReweighted):
+    if isinstance(activation, families.CosineReweighted):
         numbers = (REWEIGHTED, TABULATED, 0.0, 0.0, -_EDGE, _STEP)
         return ActivationCode(numbers, _tabulate(activation.phi, activation.name), unscaled)
-    if isinstance(activation, Ratio):
+    if isinstance(activation, families.Ratio):
         maps = (activation.phi, activation.gauge)
         table = np.concatenate([_tabulate(phi, activation.name) for phi in maps], axis=1)
         numbers = (RATIO, TABULATED, 0.0, activation.exponent, -_EDGE, _STEP)
         return ActivationCode(numbers, table, unscaled)
-    if isinstance(activation, TopK):
+    if isinstance(activation, families.TopK):
         raise ValueError(
             f"activation must be continuous to be trained, got {activation.name}: its weights jump "
             "where a token enters the largest, which no gradient sees"
@@ -145,7 +137,7 @@ def activation_code(activation: Activation, longest: int = 0) -> ActivationCode:
 
 
 def _scale(
-    activation: LengthScaled, base: ActivationCode, length: int
+    activation: families.LengthScaled, base: ActivationCode, length: int
 ) -> tuple[float, float, float]:
     score, shift, factor = base.scale(length)
     score, factor = score * activation.score(length), factor * activation.factor(length)

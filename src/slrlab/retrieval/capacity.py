@@ -284,7 +284,7 @@ def train_capacity(
     Raises
     ------
     ValueError, TypeError
-        If an argument is wrong.
+        If the feature map is unknown, or a number is not positive or above its bound.
     """
     chosen = FeatureMap.of(feature_map)
     pairs = _checks.integer(pairs, "pairs", low=2, high=10_000)

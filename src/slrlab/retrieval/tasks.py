@@ -59,7 +59,26 @@ class RetrievalTask(Protocol):
 
 
 @dataclass(frozen=True)
-class RecallTask:
+class _TokenTask:
+    """A task whose inputs and answers are tokens of one vocabulary."""
+
+    vocabulary: int = 128
+    length: int = 64
+    tokens: ClassVar[bool] = True
+
+    @property
+    def classes(self) -> int:
+        """Number of tokens, any of which may be answered."""
+        return self.vocabulary
+
+    @property
+    def features(self) -> int:
+        """Number of tokens that a model reads."""
+        return self.vocabulary
+
+
+@dataclass(frozen=True)
+class RecallTask(_TokenTask):
     """Multi-query associative recall (Arora et al. 2023, arXiv 2312.04927).
 
     A sequence opens with pairs of a key and a value. Each key appears once more, and the answer
@@ -77,13 +96,10 @@ class RecallTask:
     [ 4 12  3 14  4  0  0  0  0  0  3  0] [ 4 10] [12 14] [1 3]
     """
 
-    vocabulary: int = 128
-    length: int = 64
     pairs: int | tuple[int, ...] = (4, 8, 16)
     power: float = 0.01
     filler: str = "zero"
     name: ClassVar[str] = "recall"
-    tokens: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         _even(self.vocabulary, "vocabulary", 4)
@@ -100,16 +116,6 @@ class RecallTask:
     @property
     def _counts(self) -> tuple[int, ...]:
         return (self.pairs,) if isinstance(self.pairs, int) else tuple(self.pairs)
-
-    @property
-    def classes(self) -> int:
-        """Number of tokens, any of which may be answered."""
-        return self.vocabulary
-
-    @property
-    def features(self) -> int:
-        """Number of tokens that a model reads."""
-        return self.vocabulary
 
     def draw(self, rng: np.random.Generator, sequences: int) -> Batch:
         """Return new sequences."""
@@ -137,7 +143,7 @@ class RecallTask:
 
 
 @dataclass(frozen=True)
-class NeedleTask:
+class NeedleTask(_TokenTask):
     """One pair at a random place of a long filler; the last token asks for its value.
 
     Tokens are those of `RecallTask`, so that a model trained there can be tested here.
@@ -149,26 +155,13 @@ class NeedleTask:
     [ 0  0  0  4 12  0  0  4] [12] [4]
     """
 
-    vocabulary: int = 128
-    length: int = 64
     filler: str = "zero"
     name: ClassVar[str] = "needle"
-    tokens: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         _even(self.vocabulary, "vocabulary", 6)
         _checks.integer(self.length, "length", low=4)
         _checks.choice(self.filler, "filler", FILLERS)
-
-    @property
-    def classes(self) -> int:
-        """Number of tokens, any of which may be answered."""
-        return self.vocabulary
-
-    @property
-    def features(self) -> int:
-        """Number of tokens that a model reads."""
-        return self.vocabulary
 
     def draw(self, rng: np.random.Generator, sequences: int) -> Batch:
         """Return new sequences."""
@@ -236,7 +229,7 @@ class MaxTask:
 
 
 @dataclass(frozen=True)
-class MarkovTask:
+class MarkovTask(_TokenTask):
     """A Markov chain over tokens: prediction without retrieval, with a known least loss.
 
     Each token has as many successors as there are ``probabilities``, chosen once by ``seed``.
@@ -247,12 +240,9 @@ class MarkovTask:
     1.208 nats
     """
 
-    vocabulary: int = 128
-    length: int = 64
     probabilities: tuple[float, ...] = (0.5, 0.25, 0.15, 0.1)
     seed: int = 0
     name: ClassVar[str] = "markov"
-    tokens: ClassVar[bool] = True
     _successors: IntArray = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -269,16 +259,6 @@ class MarkovTask:
     def entropy(self) -> float:
         """Least mean loss of any model, in nats."""
         return -sum(p * math.log(p) for p in self.probabilities)
-
-    @property
-    def classes(self) -> int:
-        """Number of tokens."""
-        return self.vocabulary
-
-    @property
-    def features(self) -> int:
-        """Number of tokens."""
-        return self.vocabulary
 
     def draw(self, rng: np.random.Generator, sequences: int) -> Batch:
         """Return new sequences; every token but the last asks for the next one."""

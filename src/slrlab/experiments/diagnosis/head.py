@@ -190,7 +190,8 @@ def diagnose_scores(
     Raises
     ------
     ValueError, TypeError
-        If an argument is wrong: the message names the sequence.
+        If scores, locations or lengths do not fit each other; the message names the sequence. If
+        the bias is free.
 
     Examples
     --------

@@ -66,7 +66,8 @@ def table(name: str) -> pd.DataFrame:
     """Return a stored table: ``population``, ``trained``, ``bayes`` or ``atlas``.
 
     ``retrieval`` and ``retrieval-heads`` are a full run of ``slrlab retrieval``, which takes an
-    hour and more: `write_tables` leaves them as they are.
+    hour and more, and ``capacity`` has the numbers of a publication: `write_tables` leaves them as
+    they are.
     """
     rows = pd.read_csv(_FOLDER / f"{name}.csv", dtype={"length": str})
     # rows are found by these numbers: every bit counts, and some readers miss the last one

@@ -181,6 +181,11 @@ def _labelled_bytes(task: Task, settings: Settings) -> int:
 
 
 _RIDGES = {"alpha": 4.0, "ridge_k": 1.0, "ridge_v": 1.0}
+_TESTED: dict[str, Any] = {"value": "test_risk", "error": "test_risk_error"}
+_TRAINED = _TESTED | {
+    "example": {**_RIDGES, "dim": 20, "test_samples": 100},
+    "fixed": {"seeds": 1},
+}
 COMPUTATIONS: dict[str, Computation] = {
     "population": Computation(
         "slrlab.theory.population.minimal:minimal_risk", "minimal risk", "risk", "error"
@@ -194,24 +199,19 @@ COMPUTATIONS: dict[str, Computation] = {
     "erm": Computation(
         "slrlab.theory.erm:erm_theory",
         "test risk after training",
-        "test_risk",
-        "test_risk_error",
+        **_TESTED,
         example={**_RIDGES, "tolerance": 0.02},
     ),
     "optimal-ridge": Computation(
         "slrlab.theory.erm:optimal_ridge",
         "the same at the best ridges",
-        "test_risk",
-        "test_risk_error",
+        **_TESTED,
         example={"alpha": 8.0, "tolerance": 0.05},
     ),
     "simulate": Computation(
         "slrlab.simulation.training.erm:simulate_erm",
         "test risk of one simulated training",
-        "test_risk",
-        "test_risk_error",
-        example={**_RIDGES, "dim": 20, "test_samples": 100},
-        fixed={"seeds": 1},
+        **_TRAINED,
         memory=_simulated_bytes,
     ),
     "flow": Computation(
@@ -236,10 +236,7 @@ COMPUTATIONS: dict[str, Computation] = {
     "labels": Computation(
         "slrlab.simulation.training.labels:simulate_labels",
         "test risk with keys from labelled locations",
-        "test_risk",
-        "test_risk_error",
-        example={**_RIDGES, "dim": 20, "test_samples": 100},
-        fixed={"seeds": 1},
+        **_TRAINED,
         memory=_labelled_bytes,
     ),
     "sphere": Computation(

@@ -19,6 +19,7 @@ from slrlab._types import FloatArray
 from slrlab.model.heads import MultiHeadSLR
 from slrlab.numerics.simplex import LaplaceGrid, TokenFactors, token_factors, window
 from slrlab.theory.moments.nodes import EDGE, NODE_STEP, gauss_weights
+from slrlab.theory.population.bayes_risk import judged
 
 _LEVELS = (1.0, 1.35)
 
@@ -56,12 +57,9 @@ def heads_bayes_risk(task: MultiHeadSLR) -> HeadsBayesRisk:
         result = {"risk": task.noise**2, "nishimori_gap": 0.0, "error": 0.0}
         return HeadsBayesRisk(status=Status.LIMIT, **result)
     (coarse, _), (squares, location) = (_risks(task, level) for level in _LEVELS)
-    gap = abs(squares - location) / squares
-    error = max(abs(squares - coarse) + 2.0 * abs(squares - location), 1e-15 * squares)
-    status = Status.CONVERGED if max(gap, error / squares) < 1e-8 else Status.INACCURATE
-    return HeadsBayesRisk(
-        status=status, risk=task.noise**2 + squares, nishimori_gap=gap, error=error
-    )
+    status, gap, error = judged(coarse, squares, location)
+    risk = task.noise**2 + squares
+    return HeadsBayesRisk(status=status, risk=risk, nishimori_gap=gap, error=error)
 
 
 def _laws(

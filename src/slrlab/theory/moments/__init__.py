@@ -14,16 +14,9 @@ import numpy as np
 
 from slrlab import _checks
 from slrlab._errors import ComputationError
+from slrlab.model import families
 from slrlab.model.activations import Activation, Elementwise, Normalised, Projection
 from slrlab.model.arrangements import ArrangementTask
-from slrlab.model.families import (
-    CosineReweighted,
-    LengthScaled,
-    NormMax,
-    Ratio,
-    StickBreaking,
-    TopK,
-)
 from slrlab.model.lengths import LengthLaw
 from slrlab.model.marion import MarionSLR
 from slrlab.model.tasks import SelectionTask, Task, TiltedTask
@@ -57,20 +50,20 @@ def attention_moments(
     ``resolution`` divides every step; 1 gives about 12 digits for smooth activations. Without
     ``check``, the costly part of the self-check is left out.
     """
-    if isinstance(activation, LengthScaled):
+    if isinstance(activation, families.LengthScaled):
         return _averaged(task, activation, (m_k, R_k), resolution, check)
     if isinstance(task, MarionSLR):
         return _rescaled(task, activation, (m_k, R_k), resolution)
-    if isinstance(activation, Elementwise | Normalised | Ratio):
+    if isinstance(activation, Elementwise | Normalised | families.Ratio):
         return _mapped(task, activation, (m_k, R_k), resolution, check)
-    ordered = isinstance(activation, CosineReweighted | StickBreaking)
+    ordered = isinstance(activation, families.CosineReweighted | families.StickBreaking)
     if ordered and isinstance(task, ArrangementTask):
         return sampled_moments(task, activation, m_k, R_k, resolution)
-    if isinstance(activation, Projection | NormMax | TopK):
+    if isinstance(activation, Projection | families.NormMax | families.TopK):
         return _thresholded(task, activation, m_k, R_k, resolution)
-    if isinstance(activation, CosineReweighted):
+    if isinstance(activation, families.CosineReweighted):
         return reweighted_moments(task, activation, m_k, R_k, resolution)
-    if isinstance(activation, StickBreaking):
+    if isinstance(activation, families.StickBreaking):
         return stick_breaking_moments(task, activation, m_k, R_k, resolution)
     accepted = "Elementwise, Normalised, Projection or of a family of slrlab.model.families"
     return _checks.fail("activation", accepted, type(activation).__name__, TypeError)
@@ -87,7 +80,11 @@ def _rescaled(
 
 
 def _averaged(
-    task: Task, activation: LengthScaled, keys: tuple[float, float], resolution: float, check: bool
+    task: Task,
+    activation: families.LengthScaled,
+    keys: tuple[float, float],
+    resolution: float,
+    check: bool,
 ) -> AttentionMoments:
     """Return the moments of an activation that sees the length: one task for each length."""
     target, energy, error = 0.0, 0.0, 0.0
@@ -110,7 +107,7 @@ def _averaged(
 
 def _mapped(
     task: Task,
-    activation: Elementwise | Normalised | Ratio,
+    activation: Elementwise | Normalised | families.Ratio,
     keys: tuple[float, float],
     resolution: float,
     check: bool,
@@ -118,13 +115,13 @@ def _mapped(
     """Return the moments of maps of single scores, normalised or not."""
     m_k, R_k = keys
     arranged = isinstance(task, ArrangementTask)
-    if arranged or isinstance(activation, Ratio) or activation.bends:
+    if arranged or isinstance(activation, families.Ratio) or activation.bends:
         moments = bent_moments(task, activation, m_k, R_k, resolution)
         if moments is not None:
             return moments
     # the other rules know neither ratios nor narrow features
     narrow = bool(activation.bends) and activation.width < _NARROW
-    if arranged or isinstance(activation, Ratio) or narrow:
+    if arranged or isinstance(activation, families.Ratio) or narrow:
         raise ComputationError(
             f"{activation.name} has no rule for {task.name} at signal {task.signal:g}, "
             f"m_k {m_k:.4g} and R_k {R_k:.4g}"
@@ -143,7 +140,11 @@ def _mapped(
 
 
 def _thresholded(
-    task: Task, activation: Projection | NormMax | TopK, m_k: float, R_k: float, resolution: float
+    task: Task,
+    activation: Projection | families.NormMax | families.TopK,
+    m_k: float,
+    R_k: float,
+    resolution: float,
 ) -> AttentionMoments:
     """Return the moments of weights that vanish below a threshold, sampled where no rule is."""
     from slrlab.theory.moments.threshold import threshold_moments
@@ -159,7 +160,7 @@ def _thresholded(
         return AttentionMoments(1.0, 0.0, task.length.mean - 1.0)  # every weight is 1
     moments = None
     if m_k != 0.0 or R_k != 0.0:
-        if not isinstance(activation, TopK):
+        if not isinstance(activation, families.TopK):
             moments = threshold_moments(task, activation, m_k, R_k, resolution)
         else:
             moments = top_k_moments(task, activation, m_k, R_k, resolution)

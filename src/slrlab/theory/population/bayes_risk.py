@@ -107,11 +107,16 @@ def bayes_risk(task: Task, *, knows: str = "keys", dim: int | None = None) -> Ba
     (coarse, _), (squares, location) = pairs
     if squares == 0.0:  # below the smallest double
         return _result(task, Status.LIMIT, 0.0, 0.0, 0.0)
+    status, gap, error = judged(coarse, squares, location)
+    return _result(task, status, squares, gap, error)
+
+
+def judged(coarse: float, squares: float, location: float) -> tuple[Status, float, float]:
+    """Return status, Nishimori gap and error from ``squares``, coarser, and the other form."""
     gap = abs(squares - location) / squares
     # an error of the location enters the squares twice
     error = max(abs(squares - coarse) + 2.0 * abs(squares - location), 1e-15 * squares)
-    status = Status.CONVERGED if max(gap, error / squares) < 1e-8 else Status.INACCURATE
-    return _result(task, status, squares, gap, error)
+    return Status.CONVERGED if max(gap, error / squares) < 1e-8 else Status.INACCURATE, gap, error
 
 
 def _result(task: Task, status: Status, risk: float, gap: float, error: float) -> BayesRisk:
