@@ -1,6 +1,6 @@
 """Validators of user input, all with the message "NAME must be WHAT, got VALUE".
 
-This module must not know what the numbers mean. The command line prints the same message.
+Independent of what the numbers mean. The command line prints the same message.
 """
 
 from __future__ import annotations
@@ -18,6 +18,11 @@ _MOST |= dict.fromkeys(("dim", "samples", "test_samples", "batch", "max_steps"),
 def fail(name: str, accepted: str, given: Any, error: type[Exception] = ValueError) -> NoReturn:
     """Raise the error for a wrong argument."""
     raise error(f"{name} must be {accepted}, got {_shown(given)}")
+
+
+def refuse(name: str, where: str, given: Any) -> NoReturn:
+    """Raise the error for an argument that has no meaning beside others."""
+    raise ValueError(f"{name} must not be given {where}, got {_shown(given)}")
 
 
 def _shown(given: Any) -> str:

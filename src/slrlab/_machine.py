@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 _CGROUP = Path("/sys/fs/cgroup")
-_SHARE = 0.9  # of the free memory, for one dataset
+_SHARE = 0.9  # share of the free memory for one dataset
 
 
 def free_memory() -> int:

@@ -1,8 +1,8 @@
 """One look for each activation and quantity, and helpers of the ``plot`` methods of results.
 
 Readers with any form of colour blindness can distinguish the colours (Okabe and Ito); markers and
-dashes carry the same information. matplotlib is imported when something is drawn. This module must
-not know how anything is computed.
+dashes carry the same information. matplotlib is imported when something is drawn. Independent of
+how anything is computed.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ def test_marion_follows_the_sphere(run, tmp_path):
         ),
         (
             ("heads", "--signals", "1", "--activation", "bayes-softmax", "--bias", "1"),
-            "--bias must be left out with bayes-softmax, got 1.0",
+            "--bias must not be given with bayes-softmax, got 1.0",
         ),
         (("specialise", "--overlap", "-1"), "--overlap must be a finite number >= 0, got -1.0"),
         (("specialise", "--dim", "3"), "--dim must be a whole number >= 4, got 3"),

@@ -34,7 +34,7 @@ bayes => --alpha must be a finite number > 0, got nothing
 bayes --alpha 0 => --alpha must be a finite number > 0, got 0.0
 bayes --alpha nan => --alpha must be a finite number > 0, got nan
 bayes --alpha some => --alpha must be a finite number > 0, got some
-bayes --alpha 1 --thresholds => --alpha must be left out with --thresholds, got 1
+bayes --alpha 1 --thresholds => --alpha must not be given with --thresholds, got 1
 bayes --alpha 1 --task max --length 65 => --length must be at most 64
 bayes --alpha 1 --noise -1 => --noise must be a finite number >= 0, got -1.0
 
@@ -42,7 +42,7 @@ erm => --alpha must be a finite number > 0, got nothing
 erm --alpha 0 => --ridge-k must be a finite number >= 0 (or use --ridge optimal)
 erm --alpha 0 --ridge optimal => --alpha must be a finite number > 0, got 0.0
 erm --alpha x => --alpha must be a finite number > 0, got x
-erm --alpha 1 --ridge optimal --ridge-k 2 => --ridge-k, --ridge-v must be left out with --ridge
+erm --alpha 1 --ridge optimal --ridge-k 2 => --ridge-k, --ridge-v must not be given with --ridge
 erm --alpha 1 --ridge-k -1 --ridge-v 1 => --ridge-k must be
 erm --alpha 1 --ridge-k 1 --ridge-v 1 --seed 1.5 => --seed must be
 erm --alpha 1 --ridge optimal --tolerance '' => --tolerance must be
@@ -56,10 +56,10 @@ simulate RIDGES --alpha 4 --dtype half => --dtype must be one of float32, float6
 simulate RIDGES --alpha 4 --ridge-k -1 => --ridge-k must be a finite number >= 0, got -1.0
 simulate RIDGES --alpha 4 --signal inf => --signal must be finite to draw tokens of this task
 simulate RIDGES --alpha 4 --dim 9000000 => --dim must be at most
-simulate RIDGES --alpha 4 --dims 9,8 => --dims must be left out without --compare, got 9,8
+simulate RIDGES --alpha 4 --dims 9,8 => --dims must not be given without --compare, got 9,8
 simulate RIDGES --alpha 4 --compare --dims 9,x => --dims must be a whole number >= 2, got x
 simulate RIDGES --alpha 4 --compare --dims 9 => --dims must be at least two different
-simulate RIDGES --alpha 4 --compare --dims 9,8 --dim 7 => --dim must be left out with
+simulate RIDGES --alpha 4 --compare --dims 9,8 --dim 7 => --dim must not be given with
 simulate RIDGES --alpha 4 --compare --seeds 1 => --seeds must be a whole number >= 2, got 1
 simulate RIDGES => --alpha must be a finite number > 0, got nothing
 simulate --alpha 1 --ridge-v 1 => --ridge-k must be a finite number >= 0, got nothing
@@ -88,7 +88,7 @@ flow --start 1,2,3 => --start must be random, matched, mismatched or eight numbe
 flow --start EIGHT,1 => --start must be random, matched, mismatched or eight
 flow --start nan,0,0,0,0,0,0,0 => --start must hold finite numbers only, got nan or inf
 flow --start 1e9,0,0,0,0,0,0,0 => --start must have |k| and |v| of at most
-flow --start EIGHT --size 1 => --size must be left out with a start of your own
+flow --start EIGHT --size 1 => --size must not be given with a start of your own
 flow --size -1 => --size must be a finite number > 0, got -1.0
 flow --size big => --size must be a finite number > 0, got big
 flow --seed -1 => --seed must be a whole number >= 0, got -1

@@ -67,7 +67,7 @@ def test_what_labels_are_worth(run, monkeypatch):
     [
         (
             ("population", "--needles", "2"),
-            "--needles must be left out for the task spiked, got 2",
+            "--needles must not be given for the task spiked, got 2",
         ),
         (
             ("population", "--task", "needles", "--needles", "0"),

@@ -44,7 +44,7 @@ def test_figure(run, tmp_path):
     assert err == f"slrlab: {stored} must be a table of figure 3, got one of figure length\n"
     code, _, err = run("figure", "3", "--from", str(stored), "--profile", "full")
     assert code == 2
-    assert err == "slrlab: --profile must be left out with --from, got full\n"
+    assert err == "slrlab: --profile must not be given with --from, got full\n"
     code, _, err = run("figure", "9")
     assert code == 2
     assert err == f"slrlab: figure must be one of {', '.join(FIGURES)}, got 9\n"

@@ -86,7 +86,7 @@ def test_a_sweep_fails_loudly(tmp_path, run):
         (
             ("sweep", "{tmp}/sweep.toml", "--workers", "2", "--cluster", "tcp://127.0.0.1:9"),
             2,
-            "workers must be left out with a cluster, got 2",
+            "workers must not be given with a cluster, got 2",
         ),
         (("results", "--store", "{tmp}/none.sqlite"), 2, "store must be a file of results"),
         (

@@ -108,7 +108,7 @@ def test_tables_and_pictures():
         ({"risk": 0.1, "hit_rate": 0.5}, "risk must be given, or hit_rate"),
         ({"risk": 0.01, "noise": 0.2}, "risk must be a finite number > 0.04"),
         ({"hit_rate": 1.0}, "hit_rate must be a number between 0 and 1"),
-        ({"risk": 0.1, "signal": 2.0, "alpha": 3.0}, "alpha must be left out if signal is given"),
+        ({"risk": 0.1, "signal": 2.0, "alpha": 3.0}, "alpha must not be given if signal is given"),
         ({"risk": 0.1, "alpha": -1.0}, "alpha must be a number > 0 or inf, got -1"),
         ({"risk": 0.1, "signal": -1.0}, "signal must be a finite number >= 0, got -1"),
         ({"risk": 0.1, "task": "none"}, "task must be one of"),

@@ -35,7 +35,7 @@ def test_what_it_tells(trained):
 def test_one_path_quantity_by_quantity():
     both = compare_sphere(TASK, dim=40, sphere=Sphere(0.3), time=1.0, start="manifold", rate=0.02)
     assert both.worst < 0.15
-    with pytest.raises(ValueError, match=r"^size must be left out on the sphere, got 1.0$"):
+    with pytest.raises(ValueError, match=r"^size must not be given on the sphere, got 1.0$"):
         compare_sphere(TASK, dim=40, sphere=Sphere(0.3), size=1.0)
 
 

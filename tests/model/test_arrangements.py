@@ -173,7 +173,7 @@ def test_parameters_are_part_of_the_task_and_of_its_setting():
         ),
         (
             lambda: make_task("spiked", signal=1.0, length=3, needles=2),
-            r"^needles must be left out for the task spiked, got 2$",
+            r"^needles must not be given for the task spiked, got 2$",
         ),
     ],
 )

@@ -26,7 +26,7 @@ def bayes(
     Example: slrlab bayes --signal 2 --length 3 --alpha 1.1
     """
     if thresholds and alpha is not None:
-        raise ValueError(f"alpha must be left out with --thresholds, got {alpha:g}")
+        raise ValueError(f"alpha must not be given with --thresholds, got {alpha:g}")
     with waiting(f"Bayes-optimal {task.name}-SLR"):
         if thresholds:
             return output.result("Bayes-optimal thresholds", bayes_thresholds(task))

@@ -85,6 +85,6 @@ def _check_optimal(ridge: str, ridges: dict[str, float], stiffness: str) -> None
         raise ValueError(f"ridge must be optimal (or give --ridge-k and --ridge-v), got {ridge}")
     if ridges:
         first = next(iter(ridges.values()))
-        raise ValueError(f"ridge_k, ridge_v must be left out with --ridge optimal, got {first:g}")
+        raise ValueError(f"ridge_k, ridge_v must not be given with --ridge optimal, got {first:g}")
     if stiffness != "stein":
         raise ValueError(f"stiffness must be stein with --ridge optimal, got {stiffness}")

@@ -42,5 +42,5 @@ def figure(
     elif profile is None:
         paths = redraw_figure(name, stored, out)
     else:
-        raise ValueError(f"profile must be left out with --from, got {profile}")
+        raise ValueError(f"profile must not be given with --from, got {profile}")
     output.files(paths, figure=name)

@@ -48,7 +48,7 @@ def main(arguments: list[str] | None = None) -> None:
         code = group.main(words or ["--help"], prog_name="slrlab", standalone_mode=False)
         sys.stdout.flush()
     except BrokenPipeError:
-        sys.stderr.close()  # the reader of the pipe has gone
+        sys.stderr.close()  # the reader has closed the pipe
         sys.exit(1)
     except Exception as error:
         called = next((group.commands[word] for word in words if word in group.commands), group)

@@ -21,7 +21,7 @@ from slrlab.model.lengths import LengthLaw
 from slrlab.model.tasks import TASKS, Task, make_task
 
 Parser = Callable[[Any], Any]
-_DIGITS = 4000  # of the whole numbers that Python reads
+_DIGITS = 4000  # largest number of digits that Python reads as a whole number
 _DIM = 1000
 
 
@@ -242,7 +242,7 @@ class Sizes:
 
     def __post_init__(self) -> None:
         if None not in (self.dim, self.dims):
-            raise ValueError(f"dim must be left out with --dims, got {self.dim}")
+            raise ValueError(f"dim must not be given with --dims, got {self.dim}")
 
     @property
     def given(self) -> dict[str, Any]:

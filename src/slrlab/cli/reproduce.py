@@ -33,7 +33,7 @@ def reproduce(
     from slrlab.figures.reproduction import reproduce_all
 
     if full and profile not in (None, "full"):
-        raise ValueError(f"profile must be left out with --full, got {profile}")
+        raise ValueError(f"profile must not be given with --full, got {profile}")
     with progress_line() as report:
         pages = []
         if explorer:

@@ -71,7 +71,7 @@ def _parquet(frame: DataFrame, path: Path) -> None:
         frame.astype(dict.fromkeys(mixed, str)).to_parquet(path, index=False)
     except ImportError:
         raise ValueError(
-            "parquet must be left out without the extra parquet (pip install 'slrlab[parquet]'), "
+            "parquet must not be given without the extra parquet (pip install 'slrlab[parquet]'), "
             f"got {path}"
         ) from None
 

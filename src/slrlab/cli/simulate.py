@@ -66,7 +66,7 @@ def simulate(
     """
     if sizes.dims is not None and not compare:
         text = ",".join(map(str, sizes.dims))
-        raise ValueError(f"dims must be left out without --compare, got {text}")
+        raise ValueError(f"dims must not be given without --compare, got {text}")
     options: dict[str, Any] = {
         "alpha": alpha,
         "ridge_k": ridge_k,

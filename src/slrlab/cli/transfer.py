@@ -102,10 +102,11 @@ def _atlas(
         ("noise", noise, "0", noise == 0.0),
         ("alpha", alpha, "inf", math.isinf(alpha)),
         ("fit", ",".join(map(str, fit)), "one length", len(fit) == 1),
-        ("plot", output.plot, "left out", output.plot is None),
     ):
         if not fine:
             raise ValueError(f"{name} must be {accepted} with --atlas, got {given}")
+    if output.plot is not None:
+        raise ValueError(f"plot must not be given with --atlas, got {output.plot}")
     with progress("transfer of the atlas") as report:
         frame = atlas_transfer(signal=signal, fit=fit[0], use=use, report=report)
     if output.csv is not None:

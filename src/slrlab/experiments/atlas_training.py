@@ -69,9 +69,9 @@ _ROUNDING = 1e-6
 _SAMPLES = 1 << 12  # sequences behind the risk of a projection, which is sampled
 _COARSE = 0.6  # resolution of the risk along a flow: four digits, more than its times show
 _SLOW = 1e-3  # gradient below which a flow ends that has not covered the fraction
-_BEYOND = 1e-3  # by which a flow goes beyond the fraction: its time lies inside the path
+_BEYOND = 1e-3  # overshoot of the fraction, so that the time is interpolated
 _TEXTS = ("activation", "family", "task", "length", "status", "mismatched", "reason")
-_NUMBERS = ("risk", "error", "risk_low", "risk_high", "excess")  # of a row that has a risk
+_NUMBERS = ("risk", "error", "risk_low", "risk_high", "excess")  # columns of a row that has a risk
 _WARNINGS = ("replicon", "trace_gap", "bistable_fraction", "stable")
 COLUMNS = (
     *("activation", "family", "task", "signal", "length", "noise", "alpha"),
@@ -209,7 +209,7 @@ def _finite_rows(
 
 
 def _grows_with_bias(activation: Activation) -> bool:
-    """Return whether a learned bias makes the weights as large as it likes."""
+    """Return whether the weights are unbounded in the learned bias."""
     return activation.bias is None and (degree(activation) or 0.0) > 0.0
 
 

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _REACH = 4.0  # scores beyond the typical ones on which a map is free
-_LOG2_SIZE = 8  # of the sequences in a block of the sample on which a map is fitted
-_TAIL, _TINY = 12.0, 1e-4  # score at which a tail is read, and a coefficient that is rounding
-_CHECK = 10  # of those in a block of the fresh sample on which it is tested
+_LOG2_SIZE = 8  # log2 of the sequences in a block of the sample for the fit
+_TAIL, _TINY = 12.0, 1e-4  # score at which a tail is read; coefficient below which it is rounding
+_CHECK = 10  # log2 of the sequences in a block of the fresh sample for the test
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ def best_normalised(task: Task, *, knots: int = 13, seed: int = 0) -> BestMap:
     excess = Estimate.of(_NormalisedFit(x, fresh).block_excess(done.x))
     values = np.concatenate([[0.0], np.cumsum(done.x[1:] * np.diff(x))])
     exact, middle = np.full_like(x, math.nan), x.size // 2
-    if not isinstance(task, ArrangementTask):  # else the posterior is no such map
+    if not isinstance(task, ArrangementTask):  # else the posterior is not such a map
         exact = task.log_posterior(x)
     least = bayes_risk(task).risk
     return BestMap(
@@ -205,7 +205,7 @@ def bias_limit(
     TypeError
         If the activation is not a normalised one.
     ValueError
-        If it does not contain softmax as a limit, or the posterior of the task is no softmax.
+        If it does not contain softmax as a limit, or the posterior of the task is not a softmax.
     """
     chosen = make_activation(activation)
     if not isinstance(chosen, Normalised):

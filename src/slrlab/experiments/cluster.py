@@ -1,4 +1,4 @@
-"""Where calls run: on an existing Dask cluster. This module must not know what is computed."""
+"""Where calls run: on an existing Dask cluster. Independent of what is computed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from slrlab._errors import ClusterError
 from slrlab._machine import cores
 from slrlab.experiments.executors import Outcome, attempt
 
-_SHARE = 0.8  # of a worker's memory for its call; Dask ends a worker that takes all
+_SHARE = 0.8  # share of a worker's memory for its call; Dask ends a worker that uses all
 _AHEAD = 2  # calls sent to each worker, so that none waits for the next
 _LOOK = 2.0  # seconds for which a list of the workers is valid
 _turn = threading.Lock()

@@ -1,8 +1,8 @@
 """Values of calls as data: JSON text that comes back exactly as it was and never runs code.
 
 Text from a file of unknown origin is read only as numbers, texts, lists, tuples, dictionaries,
-arrays, tables and the classes that this package names by `storable`. This module must not know what
-is computed.
+arrays, tables and the classes that this package names by `storable`. Independent of what is
+computed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 _DTYPES = {np.dtype(code).str for code in "?bhiqBHIQefdFD"}
-_TEXTS = ("object", "str")  # columns of a table that are no numbers
+_TEXTS = ("object", "str")  # types of columns that are not numbers
 _STORABLE: dict[str, type] = {}
 
 

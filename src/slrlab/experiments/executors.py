@@ -1,8 +1,8 @@
 """Where calls run: in this process or in worker processes.
 
 An executor takes calls, up to its number of slots, and returns how each of them ended. Order,
-memory, retries and results on disk are the work of `slrlab.experiments.runner`. This module must
-not know what is computed.
+memory, retries and results on disk are the work of `slrlab.experiments.runner`. Independent of what
+is computed.
 """
 
 from __future__ import annotations
@@ -217,7 +217,7 @@ class Processes:
         try:
             pipe.send((function, given))
         except OSError:
-            pass  # it has died since: the pipe says so to `finished`
+            pass  # the worker exited; `finished` detects it by EOF
         except Exception as error:  # a call that cannot be sent to a process
             del self._running[pipe]
             self._unsent.append(Outcome(key, error=error))

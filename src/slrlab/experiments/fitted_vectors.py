@@ -28,7 +28,7 @@ from slrlab.theory.moments.infinite_keys import infinite_keys
 from slrlab.theory.population.minimal import minimal_risk, risk_at
 
 _DOUBLINGS = 4  # the best factor lies between 2⁻⁴ and 2⁴
-_SCAN, _RESOLUTION = 0.5, 0.75  # of the scan, and of searches and derivatives: six digits
+_SCAN, _RESOLUTION = 0.5, 0.75  # resolutions of the scan and of the searches: six digits
 _SAME = 1e-6  # risks that differ by less do not choose a factor
 _limit = lru_cache(maxsize=16)(infinite_keys)  # the same for all factors
 

@@ -151,14 +151,14 @@ def _draw(task: Task, seed: int) -> tuple[FloatArray, FloatArray, int, float]:
     tokens, others, rest = (
         np.random.default_rng(stream) for stream in np.random.SeedSequence(seed).spawn(3)
     )
-    selection, place = rest.random(2)
+    selection, fraction = rest.random(2)
     length = int(task.length.sample(rest, 1)[0])
-    # streams of their own: the first numbers of each are the same at every length
+    # separate streams, so that the first numbers of each are the same at every length
     uniforms = np.append(tokens.random(length), selection)
     scores = task.scores_from_uniforms(uniforms[None])[0]
     values = others.standard_normal(length)
     label = float(values[0] + task.noise * rest.standard_normal())
-    location = int(place * length)
+    location = int(fraction * length)
     for column in (scores, values):  # the relevant token comes first: it moves to its location
         column[[0, location]] = column[[location, 0]]
     return scores, values, location, label

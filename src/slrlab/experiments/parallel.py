@@ -140,7 +140,7 @@ def remember(path: Path) -> Iterator[Store]:
     Raises
     ------
     StoreError
-        If the file is no store of this version, is damaged or cannot be written.
+        If the file is not a store of this version, is damaged or cannot be written.
     """
     with Store(path) as store, _set(_kept, store):
         yield store

@@ -193,7 +193,7 @@ def require(
     lengths = list(length) if isinstance(length, list | tuple) else [length]
     tolerance = _checks.positive(tolerance, "tolerance")
     if signal is not None and alpha is not None:
-        _checks.fail("alpha", "left out if signal is given", alpha)
+        _checks.refuse("alpha", "if signal is given", alpha)
     kinds: list[Kind | None] = [None]
     if demand.quantity == "risk" or not (signal is None and alpha is None):
         names = several(activations, (Activation, str), "activations", "names or activations")

@@ -47,7 +47,7 @@ TRAINED_SIZES = {"recall": max(PAIRS), "max": MaxTask().items}
 HEAD_SEEDS = 2
 """Seeds whose heads are diagnosed."""
 
-_LONG = 256  # from this length on fewer test sequences give as many tokens
+_LONG = 256  # length from which fewer test sequences give as many tokens
 Row = dict[str, Any]
 
 
@@ -162,7 +162,7 @@ def _tests(trained: _Trained) -> list[Row]:
 def failed(run: Run, status: str, tests: Sequence[Row]) -> bool:
     """Return whether a seed failed to learn what it was trained on.
 
-    Its loss is no number, or its accuracy at the size of the training is below twice that of a
+    Its loss is not a number, or its accuracy at the size of the training is below twice that of a
     guess: one of the values that stand in the sequence, or one of the classes. On the Markov source
     only the first counts.
 
@@ -206,7 +206,7 @@ def _head(trained: _Trained) -> Row:
         scores, locations = head_scores(
             run.model, trained.vector, task, seed=times, sequences=2 * trained.sequences
         )
-        measured[times] = scores[:, :-1], locations  # the question itself is no candidate
+        measured[times] = scores[:, :-1], locations  # the question itself is not a candidate
     shifts = (0, 1) if run.task == "recall" else (0,)
     rates = [_hits(*measured[1], shift).mean() for shift in shifts]
     shift = shifts[int(np.argmax(rates))]

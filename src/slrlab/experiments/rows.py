@@ -1,7 +1,7 @@
 """Rows of tables: one activation, or the best predictor, at one setting.
 
-A table of risks has such rows in every view of the explorer, computed or stored. This module must
-not know how tables are drawn or kept.
+A table of risks has such rows in every view of the explorer, computed or stored. Independent of how
+tables are drawn or kept.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from slrlab.theory.population.weight_statistics import weight_statistics
 
 Row = dict[str, Any]
 
-_TOKENS, _FEWEST, _MOST = 200_000, 100, 2000  # of the sample of a hit rate
+_TOKENS, _FEWEST, _MOST = 200_000, 100, 2000  # tokens and sequences of the sample of a hit rate
 _LONGEST = 10_000  # length up to which a hit rate is sampled
 
 

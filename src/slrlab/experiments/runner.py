@@ -3,7 +3,7 @@
 Calls start in the order of their ranks, when a slot is free and their memory fits beside what is
 under way. A call whose worker died is started once more. Each result is committed when it arrives;
 if another process computes a call on the same store, the runner waits for it. Several threads may
-use one runner. This module must not know what is computed.
+use one runner. Independent of what is computed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from slrlab.experiments.cluster import Cluster
 from slrlab.experiments.executors import Executor, InProcess, Outcome, Processes, default_workers
 from slrlab.experiments.store import Row, Store
 
-_DEATHS = 2  # of its worker, after which a call is given up
+_DEATHS = 2  # worker deaths after which a call fails
 _SOON, _LATER = 0.05, 0.5  # seconds to wait for outcomes, with and without a free slot
 
 
@@ -171,7 +171,7 @@ class Runner:
             elif self._full is not None:
                 raise self._full
             elif not started:
-                time.sleep(_LATER)  # all that waits is computed elsewhere, or has no room
+                time.sleep(_LATER)  # pending calls run elsewhere or lack memory
         except BaseException as error:
             self._error = error
 
@@ -200,7 +200,7 @@ class Runner:
         return bool(taken or finished)
 
     def _free_memory(self, held: int) -> float:
-        """Return the memory for calls, of which ``held`` is given away already."""
+        """Return the memory for calls, of which ``held`` is already reserved."""
         if held == 0 or not self._room:
             # without calls under way what is free is exact; with them it is less than there is
             self._room = allowed_memory()

@@ -18,8 +18,8 @@ from slrlab.theory.landscape.risk import overlaps_of
 from slrlab.theory.landscape.table import tabulate
 from slrlab.theory.population.minimal import PopulationRisk, minimal_risk
 
-_ACCURACY = 1e-4  # of the table: risks to about 1e-5
-_STD = 1.5  # of the table; keys of a small start stay shorter until they turn to k*
+_ACCURACY = 1e-4  # accuracy of the table: risks to about 1e-5
+_STD = 1.5  # std of the table; keys of a small start stay shorter until they turn to k*
 INFINITY = "infinity"
 ENDS = ("matched", "mismatched", INFINITY, "other", "not converged")
 

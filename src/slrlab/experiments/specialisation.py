@@ -21,7 +21,7 @@ from slrlab.model.heads_path import HeadsOverlaps, HeadsPath
 from slrlab.simulation.heads.sgd import draw_teachers, heads_sgd, heads_start
 from slrlab.theory.heads.flow import heads_flow
 
-SHARE = 0.95  # of the squared value overlaps of a head that a direction must have
+SHARE = 0.95  # share of the squared value overlaps of a head that its direction must have
 COMMON = 0.95  # cosine with the mean of the directions up to which a head counts as unspecialised
 _SHORT = 0.1  # length of the value overlaps below which a head has learned nothing
 

@@ -67,7 +67,7 @@ def compare_sphere(
     batch = dim + dim % 2 if batch is None else _checks.integer(batch, "batch", low=2)
     for name in ("size", "bias"):
         if options.get(name) is not None:
-            raise ValueError(f"{name} must be left out on the sphere, got {options.get(name)}")
+            raise ValueError(f"{name} must not be given on the sphere, got {options.get(name)}")
     begin = options.get("start", "random")
     directions = sphere_start(
         begin, dim if isinstance(begin, str) else None, options.get("seed", 0)

@@ -3,9 +3,8 @@
 A row is committed at once, in a write-ahead log, so that a killed process loses only what it was
 computing. A *lease* marks a call that a live process computes; processes that use one store share
 the work and the memory of their machine. The file holds numbers and text only: reading a file of
-unknown origin runs no code. It opens with plain pandas:
-``pandas.read_sql("SELECT * FROM points", sqlite3.connect(path))``. This module must not know what
-is computed.
+unknown origin runs no code. It opens with plain pandas: ``pandas.read_sql("SELECT * FROM points",
+sqlite3.connect(path))``. Independent of what is computed.
 """
 
 from __future__ import annotations
@@ -37,11 +36,11 @@ from slrlab.experiments.encoding import decode
 
 VERSION = 3
 IN_MEMORY = ":memory:"
-_STALE = 60.0  # seconds without a sign of life after which a lease from another machine is void
+_STALE = 60.0  # seconds without a heartbeat after which a lease from another machine expires
 _OPEN: set[str] = set()  # owners of leases in this process
 _SPARE = 2**20  # bytes kept free on the disk for calls that end when it is full
-_CURE = "; move it away to start anew"
-_INFINITE = ("inf", "-inf")  # as JSON holds them
+_CURE = "; move it away to start a new store"
+_INFINITE = ("inf", "-inf")  # infinite numbers as JSON holds them
 _FINISHED = "SELECT 1 FROM points WHERE key = ?"
 _LEASED = "SELECT owner, beat FROM leases WHERE key = ?"
 _TABLES = {
@@ -88,7 +87,7 @@ class Store:
     Raises
     ------
     StoreError
-        If the file is no store of this version, is damaged, or cannot be written. A file that is
+        If the file is not a store of this version, is damaged, or cannot be written. A file that is
         refused is left as it was.
     """
 
@@ -146,7 +145,7 @@ class Store:
 
     @contextmanager
     def _guarded(self, what: str) -> Iterator[None]:
-        """Admit one thread, and turn errors of the database and the disk into a `StoreError`."""
+        """Hold the lock, and turn errors of the database and the disk into a `StoreError`."""
         with self._lock:
             try:
                 yield

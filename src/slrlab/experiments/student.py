@@ -2,7 +2,7 @@ r"""Student's t: how far apart two numbers are if their errors come from few sam
 
 An error from ``n`` seeds has ``n − 1`` degrees of freedom, and a difference in such errors is no
 z-score: with four seeds a tenth of all differences exceeds 2.4 of them, not 1.6. Errors of several
-sources are combined after Welch and Satterthwaite. This module must not know what is compared.
+sources are combined after Welch and Satterthwaite. Independent of what is compared.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Calls of the library in worker processes, for all users of a server.
 
 Each user wants some calls. A thread hands them to the workers, one user after the other, and keeps
-what they return. What a user no longer wants is not started. This module must not know what is
-computed or drawn.
+what they return. What a user no longer wants is not started. Independent of what is computed or
+drawn.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from slrlab.experiments.rows import Row
 from slrlab.explorer.view import Call
 
 _KEPT = 50_000  # rows in memory, of up to one kilobyte each
-_PATIENCE = 10.0  # seconds without a question after which a user has left
+_PATIENCE = 10.0  # seconds without a request after which a user has left
 _WAIT = 0.1  # seconds between looks at the workers
-_TRIES = 2  # of a call whose worker dies
+_TRIES = 2  # attempts at a call whose worker dies
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,7 @@ class Work:
 def shared_work() -> Work:
     """Return the workers of this process, the same for all users.
 
-    They live in this module: the file that a server runs is run anew for every change of a page.
+    They are kept in this module, because a server runs its own file again at every page change.
     """
     return Work()
 

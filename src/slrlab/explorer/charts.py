@@ -17,7 +17,7 @@ from slrlab.experiments.demands import BAYES_NAME
 GREY = "#808080"  # Bayes; readable on white and on black
 NEEDLE = "#E69F00"
 HEIGHT = 300
-WIDTH = 2.0  # of lines, in pixels
+WIDTH = 2.0  # line width in pixels
 _DARK = 0.12  # luminance below which a colour is lightened on a dark page
 CONFIG: dict[str, Any] = {
     "background": "transparent",

@@ -1,7 +1,7 @@
 """What a user can set, the same for the live explorer and for the address of a page.
 
 A value is read from the text of an address. One that is wrong is replaced by the default, with a
-message that says so. This module must not know how anything is computed or drawn.
+message that says so. Independent of how anything is computed or drawn.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LONGEST = 10**6
 _MOST_LENGTHS = 1000  # different lengths of a law
 _LARGEST_SIGNAL = 1e4
 _SEPARATOR = ";"  # no expression has one
-_ALWAYS = ("signal", "length")  # in every address: the views begin with different ones
+_ALWAYS = ("signal", "length")  # always in the address, since their defaults differ between views
 
 TASKS = tuple(SIGNALS)  # those of the paper; other tasks have parameters of their own
 X = ("signal", "length")

@@ -10,7 +10,7 @@ from slrlab.explorer import charts
 from slrlab.explorer.controls import Controls
 from slrlab.explorer.view import View
 
-_SIZE = (430, 300)  # of a panel, in pixels
+_SIZE = (430, 300)  # width and height of a panel, in pixels
 _SCALE = 2.0
 _WHITE = {"background": "white"}
 

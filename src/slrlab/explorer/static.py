@@ -24,7 +24,7 @@ from slrlab.explorer.view import Choice, Panel, StaticTable, Variant, View
 from slrlab.explorer.views import VIEWS
 from slrlab.figures.page import formula, page
 
-_DIGITS = 6  # of the numbers in a page
+_DIGITS = 6  # significant digits of the numbers in a page
 _SCRIPT = Path(__file__).with_name("static.js")
 _STYLE = """
 <style>

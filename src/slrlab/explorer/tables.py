@@ -1,4 +1,4 @@
-"""Parts of tables and scripts that the views share. This module must not know what is drawn."""
+"""Parts of tables and scripts that the views share. Independent of what is drawn."""
 
 from __future__ import annotations
 

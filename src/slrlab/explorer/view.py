@@ -1,6 +1,6 @@
 """What a view is: words, a formula, calls of the library, a table, charts, and code to copy.
 
-The live explorer and the static pages draw the same views. This module must not know either.
+The live explorer and the static pages draw the same views. This module depends on neither.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def redraw_figure(name: str, table: Path, out: Path) -> list[Path]:
     try:
         frame = pd.read_csv(table)
     except (UnicodeDecodeError, pd.errors.EmptyDataError, pd.errors.ParserError):
-        raise ValueError(f"{wanted}, got a file that is no CSV table") from None
+        raise ValueError(f"{wanted}, got a file that is not a CSV table") from None
     for own in frame.get("figure", pd.Series(dtype=str)).astype(str).unique():
         if own != name:
             raise ValueError(f"{wanted}, got one of figure {own}")

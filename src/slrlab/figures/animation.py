@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00")
 MARKERS = {"matched": "*", "mismatched": "X", "other": "P"}
-_LEVELS = 17  # of the contours
+_LEVELS = 17  # number of contour levels
 _CEILING = 1.3  # highest risk shown, in units of the trivial risk
 _DPI = 90
 _STAY = 2500  # milliseconds of the last frame
@@ -73,7 +73,7 @@ def animate_flow(
     Raises
     ------
     ValueError
-        If the file is no ``.gif``, there is no flow, or they belong to different settings.
+        If the file is not a ``.gif``, there is no flow, or they belong to different settings.
 
     Examples
     --------

@@ -30,7 +30,8 @@ _COLOURS = {
     "ordered": "#E69F00",
 }
 _NAMED = ("softmax", "linear")
-_SIDES = ((4, 3), (-4, 3), (4, -3), (-4, -3), (4, 11), (-4, 11), (4, -11), (-4, -11))  # in points
+# offsets of labels, in points
+_SIDES = ((4, 3), (-4, 3), (4, -3), (-4, -3), (4, 11), (-4, 11), (4, -11), (-4, -11))
 _GAP = 2.0  # least distance of a name from another and from the edge, in pixels
 _MOVED = 3  # activations that are named because they change their rank most
 

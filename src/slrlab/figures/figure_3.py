@@ -58,7 +58,7 @@ PILOT_SIZE = {"toy": 40, "quick": 300, "full": 1000}
 PILOT_SEEDS = {"toy": 2, "quick": 2, "full": 2}
 
 _LEAST_RIDGE = 1e-3  # replaces a best ridge of 0 before it is multiplied
-_PLAIN_RIDGES = (0.3, 0.5)  # where the theory has no result
+_PLAIN_RIDGES = (0.3, 0.5)  # ridges to use where the theory has no result
 
 
 def compute(profile: str = "quick", report: Report | None = None) -> pd.DataFrame:

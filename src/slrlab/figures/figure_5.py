@@ -30,10 +30,10 @@ ABOUT = About(
 )
 LENGTH = 10
 _SLOW = ("softmax", "softplus")  # one risk of the max task takes tenths of a second
-_LAST = {"softplus": 5.0}  # from this signal on a minimum takes a quarter of a minute
-MIDDLE = 2.0  # where every activation has both minima
+_LAST = {"softplus": 5.0}  # largest signal: beyond it a minimum takes 15 seconds
+MIDDLE = 2.0  # signal at which every activation has both minima
 ENDS = {"spiked": (0.1, 100.0), "max": (0.5, 8.0)}
-STEPS = {"toy": (2, 1), "quick": (6, 4), "full": (16, 8)}  # on either side of the middle
+STEPS = {"toy": (2, 1), "quick": (6, 4), "full": (16, 8)}  # steps to either side of the middle
 
 Branch = tuple[str, str, float, str]
 Point = tuple[str, float, int, str]

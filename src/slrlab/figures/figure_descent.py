@@ -31,7 +31,7 @@ START = ((0.5, 0.3, 0.3, 0.0), (0.1, 0.2, 0.1, 0.2))
 SIGNAL, LENGTH = 2.0, 3
 DIM = {"toy": 60, "quick": 300, "full": 2000}
 TIME = {"toy": 1.0, "quick": 8.0, "full": 8.0}
-SEEDS = 4  # of online SGD, which fluctuates
+SEEDS = 4  # number of seeds of online SGD, which fluctuates
 _BATCH = 0.5  # sequences per step and dimension, of descent
 _MARKS = 17  # times with a marker
 # colours that no activation has

@@ -53,7 +53,7 @@ _LACKS = {
 _NONE = 1e-9  # excess that is not drawn
 _LEAST = 1e-7  # smallest part that is drawn
 _ANGLES = (0.1, 1.0, 10.0, 40.0)
-_OFFSETS = np.array(  # of labels, in points, near ones first
+_OFFSETS = np.array(  # offsets of labels, in points, near ones first
     [
         (radius * np.cos(angle), radius * np.sin(angle))
         for radius in (7.0, 14.0, 22.0, 32.0, 44.0, 58.0)

@@ -38,14 +38,14 @@ ABOUT = About(
 SIGNAL, LENGTH = 2.0, 10
 MAPS = ("softmax", "linear")
 GRID = {"toy": 7, "quick": 41, "full": 81}
-KEYS = ((-2.0, 3.0), (-4.0, 4.0))  # of m_kk and m_kv
+KEYS = ((-2.0, 3.0), (-4.0, 4.0))  # ranges of m_kk and m_kv
 LENGTHS = {
     "toy": (10,),
     "quick": (2, 3, 10, 30, 100),
     "full": (2, 3, 4, 5, 7, 10, 14, 20, 30, 50, 70, 100),
 }
 ANCHORS = {"toy": 2, "quick": 4, "full": 13}
-POINTS = {"toy": 4, "quick": 13, "full": 31}  # of each curve of curvatures
+POINTS = {"toy": 4, "quick": 13, "full": 31}  # points of each curve of curvatures
 RANGE = {"toy": (0.5, 2.0), "quick": (0.1, 100.0), "full": (0.1, 100.0)}
 LONGEST = 30.0  # keys of softplus grow a hundredfold, and so does the time per minimum
 _FLAT = 1e-9  # below, rounding errors dominate a curvature

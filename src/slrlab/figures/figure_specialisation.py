@@ -21,7 +21,7 @@ ABOUT = About(
     Bayes-softmax heads on two directions, with signals 16 and 6, trained on fresh sequences (dots)
     and by the flow of the overlaps (lines). Left: overlaps of the values with both directions for
     one seed, the time at which all heads are close to the mean of the directions (grey) and when a
-    head takes a direction for good (vertical lines); middle: risk of all seeds, above the Bayes
+    head permanently specialises (vertical lines); middle: risk of all seeds, above the Bayes
     risk (grey). Right: times of the stages in SGD against those of the flow, with open marks for
     seeds that have not all stages in both. All heads first learn the mean, then one direction after
     the other, and a third head is redundant.

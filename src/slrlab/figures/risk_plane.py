@@ -1,7 +1,7 @@
 """The risk over keys in the plane of the teachers, at the best values, with flows and minima.
 
-The plane is that of ``m_kk`` and ``m_kv``: keys along ``k*`` and along ``v*``. This module must not
-know how anything is drawn.
+The plane is that of ``m_kk`` and ``m_kv``: keys along ``k*`` and along ``v*``. Independent of how
+anything is drawn.
 """
 
 from __future__ import annotations

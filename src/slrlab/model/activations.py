@@ -1,7 +1,7 @@
 """Attention activations in three families: elementwise, normalised, projection.
 
 An activation maps the scores of a sequence to the weights of its tokens. A new one is a line: a
-scalar map with two derivatives and a family. This module must not know about tasks or risks.
+scalar map with two derivatives and a family. Independent of tasks and risks.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Activation(ABC):
             return False
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
-        # functions cannot be pickled: where the name stands for them, it travels alone
+        # functions cannot be pickled: where the name stands for them, only the name is pickled
         if self.is_named:
             return _from_name, (self.name, self.bias)
         return super().__reduce_ex__(protocol)

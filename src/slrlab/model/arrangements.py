@@ -1,9 +1,9 @@
 r"""Tasks with several kinds of tokens, placed in a hidden arrangement.
 
 A sequence has ``J`` relevant tokens and perhaps tokens of further kinds; the scores of all others
-are ``N(0, 1)``. Every arrangement of the kinds is equally likely, and the label is
-``y = J^{−1/2} Σ z*`` over the relevant tokens. The posterior weighs arrangements, not tokens: it is
-no function of one score over a sum. This module must not know how risks are computed.
+are ``N(0, 1)``. Every arrangement of the kinds is equally likely, and the label is ``y = J^{−1/2} Σ
+z*`` over the relevant tokens. The posterior weighs arrangements, not tokens: it is not a
+function of one score over a sum. Independent of how risks are computed.
 """
 
 from __future__ import annotations

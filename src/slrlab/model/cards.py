@@ -31,7 +31,7 @@ class Card:
 
 @dataclass(frozen=True)
 class Absent:
-    """A published attention that is no map from the scores of one query to weights."""
+    """A published attention that is not a map from the scores of one query to weights."""
 
     name: str
     source: str

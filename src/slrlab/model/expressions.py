@@ -18,7 +18,7 @@ from slrlab.model.formulas import Formula
 from slrlab.numerics.second_order import Expansion
 
 _REACH = 100.0  # scores up to which kinks and narrow features are looked for
-_PROBE = np.linspace(-8.0, 8.0, 257)  # where a map must be finite
+_PROBE = np.linspace(-8.0, 8.0, 257)  # scores at which a map must be finite
 _SHARP = 0.5  # width of a smooth feature below which rules must refine there
 _MOST_BENDS = 200
 _KINKED = ("abs", "relu", "sqrt", "log", "root", "/")  # singular where their argument is 0

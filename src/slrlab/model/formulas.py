@@ -1,8 +1,8 @@
 """Formulas in one variable ``x``: values, two derivatives, and logarithms that do not overflow.
 
 A formula is read through Python's own syntax tree; only arithmetic, numbers, ``x``, ``pi`` and the
-functions below pass. It is then computed node by node, and never run as code. This module must
-not know what the formulas are for.
+functions below pass. It is then computed node by node, and never run as code. Independent of what
+the formulas are for.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def _nodes(tree: ast.expr) -> Iterator[ast.expr]:
 
 
 def _check(node: ast.expr, depth: int) -> None:
-    """Raise a `ValueError` for anything that is no formula."""
+    """Raise a `ValueError` for invalid formulas."""
     if depth == 0:
         raise ValueError(f"it is nested more than {_DEEPEST} deep")
     if isinstance(node, ast.Constant) and type(node.value) in (int, float):

@@ -4,7 +4,7 @@ There are ``K`` directions, pairs of teachers ``k*_j, v*_j``, all orthogonal. A 
 direction ``j`` with probability ``π_j`` and a location ``ε``; the relevant token is shifted by
 ``√ν_j`` along ``k*_j`` and the label is ``y = v*_j·X_ε + Δξ``. A predictor has ``H`` heads, each
 with keys and values of its own, whose answers are added up. The task is our reading of Sagitova,
-Duranthon and Zdeborová (2026). This module must not know how risks are computed.
+Duranthon and Zdeborová (2026). Independent of how risks are computed.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class MultiHeadSLR:
             count = 1 if directions is None else _checks.integer(directions, "directions")
             signals = [signals] * count
         elif directions is not None:
-            _checks.fail("directions", "left out if each signal is given", directions)
+            _checks.refuse("directions", "if each signal is given", directions)
         strengths = tuple(_checks.non_negative(signal, "signals") for signal in signals)
         if not 1 <= len(strengths) <= _MOST:
             _checks.fail("signals", f"1 to {_MOST} numbers", f"{len(strengths)} numbers")
@@ -161,7 +161,7 @@ def heads_attention(name: str, *, bias: float | str | None = None) -> Activation
     if name != BAYES_SOFTMAX:
         return make_activation(name, bias=bias)
     if bias is not None:
-        _checks.fail("bias", f"left out with {BAYES_SOFTMAX}", bias)
+        _checks.refuse("bias", f"with {BAYES_SOFTMAX}", bias)
     return BAYES_SOFTMAX
 
 

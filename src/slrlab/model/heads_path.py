@@ -1,6 +1,6 @@
 r"""Overlaps of several heads along a path, in theory and in simulation.
 
-This module must not know how a path is followed.
+Independent of how a path is followed.
 """
 
 from __future__ import annotations

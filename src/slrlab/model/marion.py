@@ -1,10 +1,9 @@
 r"""The task of Marion, Berthier, Biau and Boyer (2024): the relevant token has its own variance.
 
 The relevant token is ``√ν k* + γ ξ`` with ``ξ`` a standard normal vector (``k*`` of length 1), all
-others are standard normal; the label is ``y = v*·X_ε + Δξ'``, of variance ``γ² + Δ²``. For
-``γ = 1`` it is spiked-SLR. It belongs to neither family of `slrlab.model.tasks`: the law of the
-relevant token differs in every direction, not along ``k*`` alone. This module must not know how
-risks are computed.
+others are standard normal; the label is ``y = v*·X_ε + Δξ'``, of variance ``γ² + Δ²``. For ``γ =
+1`` it is spiked-SLR. It belongs to neither family of `slrlab.model.tasks`: the law of the relevant
+token differs in every direction, not along ``k*`` alone. Independent of how risks are computed.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from slrlab._types import FloatArray
 from slrlab.model.lengths import LengthLike
 from slrlab.model.tasks import IndependentTask, Task, register_task
 
-_LEAST, _MOST = 0.01, 100.0  # of γ: quadratures place nodes for both laws
+_LEAST, _MOST = 0.01, 100.0  # bounds of γ: quadratures place nodes for both laws
 
 
 @register_task

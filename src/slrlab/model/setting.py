@@ -1,6 +1,6 @@
 """What a result belongs to: a task, an activation and, with finite data, how it is trained.
 
-This module must not know what is computed.
+Independent of what is computed.
 """
 
 from __future__ import annotations

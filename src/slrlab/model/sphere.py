@@ -1,7 +1,7 @@
 r"""Keys and values of fixed length, as in the training of Marion et al. (2024).
 
-A descent on the sphere moves the directions of ``k`` and ``v`` alone. This module must not know
-how it is followed.
+A descent on the sphere moves the directions of ``k`` and ``v`` alone. Independent of how a
+path is followed.
 """
 
 from __future__ import annotations

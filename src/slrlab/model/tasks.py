@@ -10,7 +10,7 @@ scores ``z*`` are independent standard normals). Two families cover the tasks kn
 `SelectionTask`
     all tokens are ``N(0, 1)``; the location is drawn with probability ``w(χ*_ℓ)/Σ w(χ*)``.
 
-A new task gives one function. This module must not know how risks are computed.
+A new task gives one function. Independent of how risks are computed.
 """
 
 from __future__ import annotations
@@ -305,7 +305,7 @@ class MaxSLR(SelectionTask):
 
 
 def check_task(task: Task) -> None:
-    """Refuse what is no task of either family, and a task that contradicts itself.
+    """Refuse what is not a task of either family, and a task that contradicts itself.
 
     Raises
     ------
@@ -346,5 +346,5 @@ def make_task(
     """
     build: Callable[..., Task] = TASKS[_checks.choice(name, "task", TASKS)]
     for word in own.keys() - {one.name for one in fields(TASKS[name])}:
-        _checks.fail(word, f"left out for the task {name}", own[word])
+        _checks.refuse(word, f"for the task {name}", own[word])
     return build(signal=signal, length=length, noise=noise, **own)

@@ -3,7 +3,7 @@ r"""Laws of the entries of tokens: Gaussian as in the theory, or another one of 
 Independent entries: ``gaussian``, ``rademacher``, ``uniform``, ``laplace`` or ``student(n)``,
 Student's t with ``n > 2`` degrees of freedom. ``+ar1(r)`` correlates the coordinates of a token,
 with correlation ``r^|i−j|``; ``+shared(r)`` correlates the tokens of a sequence: all have a common
-part, of variance ``r``. This module must not know about tasks.
+part, of variance ``r``. Independent of tasks.
 """
 
 from __future__ import annotations

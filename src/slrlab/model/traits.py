@@ -13,7 +13,7 @@ from slrlab.model.families import CosineReweighted, LengthScaled
 
 _SEQUENCES, _LENGTH = 200, 6
 _ROUNDING = 1e-9
-_FACTORS = (2.0, 2.0**10, 2.0**-10)  # on all scores
+_FACTORS = (2.0, 2.0**10, 2.0**-10)  # factors that multiply all scores
 _DIGITS = 1e-12
 
 

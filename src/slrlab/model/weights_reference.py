@@ -1,7 +1,6 @@
 r"""Attention weights from their code, with dense first and second derivatives, in NumPy.
 
-The references of the compiled kernels are built on it. This module must not know about fields,
-labels or the prox.
+The references of the compiled kernels are built on it. Independent of fields, labels and the prox.
 """
 
 # notation: docs/notation.md, "Trained attention"

@@ -1,6 +1,6 @@
 """Values with their first derivatives: sums, products and functions of them.
 
-This module must not know the variables of the derivatives.
+Independent of the variables of the derivatives.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ import numpy as np
 
 from slrlab._types import FloatArray
 
-_ORDER = 4  # of the Taylor formula
-_STEP = 0.02  # of the table: Taylor error about (step/2)^5, 1e-10, of alternating sign
+_ORDER = 4  # order of the Taylor formula
+_STEP = 0.02  # step of the table: Taylor error about (step/2)^5, 1e-10, of alternating sign
 _NODE = 0.36  # step in log T of the average over n: error e^{−π²/0.36}, 1e-12
 _EDGE = 8.6  # standard deviations kept of n
 _SLIM = 0.3  # width below which Gauss–Hermite nodes in n are few

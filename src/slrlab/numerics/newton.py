@@ -16,7 +16,7 @@ from slrlab._types import FloatArray
 _ENOUGH = 1e-4  # fraction of the decrease that the gradient promises
 _HALVINGS = 40
 _ROUNDING = 1e-13  # relative size of a promised decrease that rounding hides
-_FIRST_SHIFT = 1e-13  # of the Hessian, in units of its largest diagonal entry
+_FIRST_SHIFT = 1e-13  # first shift of the Hessian, in units of its largest diagonal entry
 _FLAT = 5  # successive points without a gradient after which the minimum is at infinity
 
 

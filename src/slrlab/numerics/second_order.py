@@ -1,6 +1,6 @@
 """Values with gradient and Hessian at several points: sums and products of them.
 
-This module must not know the variables of the derivatives.
+Independent of the variables of the derivatives.
 """
 
 from __future__ import annotations

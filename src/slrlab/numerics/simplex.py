@@ -24,9 +24,9 @@ from slrlab._types import FloatArray
 
 Generating: TypeAlias = Callable[[FloatArray], tuple[FloatArray, ...]]
 
-STEP = 0.3  # in u: error e^{−π²/STEP} ~ 5e-15, the edge of the strip being π/2
+STEP = 0.3  # grid step in u: error e^{−π²/STEP} ~ 5e-15, the edge of the strip being π/2
 _CHUNK = 1 << 20  # entries of one block of the (u, node) matrix: fits into the cache
-_MOST_NODES = 100_000  # of an integral over u
+_MOST_NODES = 100_000  # largest number of nodes of an integral over u
 _SCAN = 48  # points of a pass that looks for the support of the integrand
 _NEGLIGIBLE = 1e-18
 _LOG_LONGEST = 45.0  # logarithm of more tokens than any sequence has

@@ -15,7 +15,7 @@ import numpy as np
 
 from slrlab._types import FloatArray
 
-_STEP = 0.35  # in z, or in χ where 1/steepness is the shorter scale
+_STEP = 0.35  # grid step in z, or in χ where 1/steepness is the shorter scale
 _EDGE = 9.0  # standard deviations kept of a Gaussian
 _BLOCK = 1 << 20  # entries of a table (ω, z)
 

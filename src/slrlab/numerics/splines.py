@@ -10,7 +10,7 @@ from slrlab._types import FloatArray
 
 _STEPS = 100
 _RIDGE = 1e-9  # relative: keeps Newton's matrix regular
-_ROUNDING = 1e-14  # of a log-likelihood, relative
+_ROUNDING = 1e-14  # relative rounding error of a log-likelihood
 
 
 def natural_basis(x: FloatArray, knots: FloatArray) -> FloatArray:

@@ -1,7 +1,7 @@
 """Threads that share the blocks of a compiled pass.
 
 A loop that numba runs in parallel compiles all that it calls a second time; blocks that are handed
-to threads here compile once. This module must not know what a block holds.
+to threads here compile once. Independent of what a block holds.
 """
 
 from __future__ import annotations

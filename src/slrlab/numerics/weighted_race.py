@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _EDGE = 7.5  # fields are clipped to ±_EDGE
 _NOISE_EDGE = 8.6  # standard deviations kept of the noise
-_STEP = 0.08  # of the table in ω, in units of its smoothness: error below 1e-5
+_STEP = 0.08  # step of the table in ω, in units of its smoothness: error below 1e-5
 _NODE = 0.36  # step in log w of the average over the noise
 _RULE = 0.5  # step of the rule in u, in widths of its factors
 _LOST = 1e-10  # 1 − F at the lower end of the rule

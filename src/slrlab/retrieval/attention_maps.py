@@ -1,8 +1,7 @@
 """Attention maps of the atlas on scores in PyTorch: weights of the tokens that a query sees.
 
 The names are those of `slrlab.model.activations`. A map has a learned bias where the atlas
-optimises one, so that both compare the same families. This module must not know where the scores
-come from.
+optimises one, so that both compare the same families. Independent of where the scores come from.
 """
 
 from __future__ import annotations

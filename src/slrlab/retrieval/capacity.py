@@ -1,12 +1,12 @@
 r"""Associative capacity: how many key-value pairs one attention layer can store and read.
 
-The test of Schlag, Irie and Schmidhuber (2021, arXiv 2102.11174), setting 1. A sequence holds
-``N`` distinct keys in random order, each with one of ``N`` distinct values; values are orthonormal
-vectors. A query repeats one key, and the layer must return its value; the loss is
-``½‖value − answer‖²``. Keys are ``W_k [value, embedding of the key] + b_k``, queries ``W_q
-embedding + b_q``; embeddings, projections and biases are trained. Values are orthonormal and the
-order of the pairs does not matter, so the loss of query ``i`` is ``½(Σ_j a_j² − 2 a_i + 1)`` with
-the weights ``a`` of its attention. This module must not know what other people measured.
+The test of Schlag, Irie and Schmidhuber (2021, arXiv 2102.11174), setting 1. A sequence holds ``N``
+distinct keys in random order, each with one of ``N`` distinct values; values are orthonormal
+vectors. A query repeats one key, and the layer must return its value; the loss is ``½‖value −
+answer‖²``. Keys are ``W_k [value, embedding of the key] + b_k``, queries ``W_q embedding + b_q``;
+embeddings, projections and biases are trained. Values are orthonormal and the order of the pairs
+does not matter, so the loss of query ``i`` is ``½(Σ_j a_j² − 2 a_i + 1)`` with the weights ``a`` of
+its attention. Independent of published measurements.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from slrlab.retrieval.feature_maps import FeatureMap
 
 EVALUATIONS = 100
 """Steps between two evaluations."""
-_SEQUENCES = 20  # of an evaluation
+_SEQUENCES = 20  # number of sequences of an evaluation
 _QUERIES = 200  # largest number of queries of an evaluated sequence: those of the first keys
 _LAST = 5  # evaluations of the mean whose change is the drift
 _EMBEDDING = 2.2  # size of the embedding of a key, for each pair

@@ -1,8 +1,8 @@
 """Loss and gradient of the capacity test, compiled; `capacity_reference` is the same in NumPy.
 
 A token is a row of the key table plus a row of the value table. Tokens are computed twice, for the
-weights and for the gradient, so that nothing of the size of a batch is kept. This module must not
-know how the layer is trained.
+weights and for the gradient, so that nothing of the size of a batch is kept. Independent of how the
+layer is trained.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from slrlab.model.weights_rows import SAFE_MATH
 
 _compiled = njit(cache=True, error_model="numpy", fastmath=SAFE_MATH)
 SOFTMAX, ELU, DPFP, FAVOR = range(4)
-EPSILON = 1e-6  # of the published code: weights vanish where all products are far smaller
+EPSILON = 1e-6  # constant of the published code: weights vanish below it
 
 
 @_compiled

@@ -1,6 +1,6 @@
 """Plain NumPy twin of the compiled capacity test, for tests: gradients by differences.
 
-Same signature as `slrlab.retrieval.capacity_kernel`. This module must not import the kernel.
+Same signature as `slrlab.retrieval.capacity_kernel`. It does not import the kernel.
 """
 
 from __future__ import annotations

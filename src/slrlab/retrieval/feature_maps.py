@@ -1,8 +1,7 @@
 r"""Feature maps: attention weights of a query over stored keys as normalised inner products.
 
-A feature map :math:`\phi` of dimension ``m`` gives key ``j`` the weight
-``φ(q)·φ(k_j) / Σ_i φ(q)·φ(k_i)``. Softmax has no finite dimension. This module must not know how a
-model is trained.
+A feature map :math:`\phi` of dimension ``m`` gives key ``j`` the weight ``φ(q)·φ(k_j) / Σ_i
+φ(q)·φ(k_i)``. Softmax has no finite dimension. Independent of how a model is trained.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from slrlab import _checks
 
 ACCEPTED = "softmax, elu+1, dpfp-NU or favor-M, such as dpfp-1 and favor-64"
 _PATTERN = re.compile(r"(softmax|elu\+1|(?:dpfp|favor)-([1-9]\d{0,3}))")
-_KINDS = ("softmax", "elu+1", "dpfp", "favor")  # in the order of the codes of the kernel
+_KINDS = ("softmax", "elu+1", "dpfp", "favor")  # names in the order of the codes of the kernel
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Mixers: how a position reads earlier ones. Only this differs between the compared models.
 
 A mixer gets projections of the same shape and returns what each question reads. Its output is
-normalised and gated outside, for all mixers alike. This module must not know tasks or training.
+normalised and gated outside, for all mixers alike. Independent of tasks and training.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A token is embedded; a causal convolution of three tokens is added, so that a position knows the
 token before it; what the mixer reads is normalised, gated and added; the answer is the product with
 the embeddings. There is no layer beside these. Parameters are one vector: training and checkpoints
-need to know no more. This module must not know how a model is trained.
+need to know no more. Independent of how a model is trained.
 """
 
 from __future__ import annotations

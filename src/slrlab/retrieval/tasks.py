@@ -1,7 +1,7 @@
 """Benchmarks of retrieval as arrays: what a model reads, where it answers and what is correct.
 
 Only NumPy is needed, so that the data serve models of any library. The same seed gives the same
-data. This module must not know any model.
+data. Independent of models.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ class MaxTask:
     """Class of the item with the largest priority (after Veličković et al. 2024, 2410.01104).
 
     An item is a priority, uniform on (0, 1), and a class as unit vector. The answer stands at the
-    last item, which is no item of its own: its vector is zero.
+    last item, which is not an item of its own: its vector is zero.
 
     Examples
     --------

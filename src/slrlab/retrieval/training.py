@@ -1,8 +1,8 @@
 """Training of one model on one task, from a seed; a killed run goes on at its last checkpoint.
 
 Every batch is drawn from the seed and the number of its step, so that a run that goes on sees the
-data that it would have seen. Files hold plain arrays: reading one runs no code. This module must
-not know which runs a study needs.
+data that it would have seen. Files hold plain arrays: reading one runs no code. Independent of
+which runs a study needs.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def train(
     Returns
     -------
     TrainedModel
-        Status ``sampled``; ``diverged`` if the loss is no number.
+        Status ``sampled``; ``diverged`` if the loss is not a number.
 
     Raises
     ------

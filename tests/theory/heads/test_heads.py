@@ -191,7 +191,7 @@ def test_what_a_result_tells():
     [
         (lambda: MultiHeadSLR([], 3), r"^signals must be 1 to 64 numbers, got 0 numbers$"),
         (lambda: MultiHeadSLR([-1.0], 3), r"^signals must be a finite number >= 0, got -1.0$"),
-        (lambda: MultiHeadSLR([1.0, 2.0], 3, directions=2), r"^directions must be left out if"),
+        (lambda: MultiHeadSLR([1.0, 2.0], 3, directions=2), r"^directions must not be given if"),
         (
             lambda: MultiHeadSLR([1.0, 2.0], 3, probabilities=[0.5]),
             r"^probabilities must be 2 numbers, one for each signal, got \[0.5\]$",

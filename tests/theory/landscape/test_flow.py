@@ -180,7 +180,7 @@ def test_a_table_is_a_gradient_and_hands_over_outside():
         ({"start": ([math.nan] * 4, [0.0] * 4)}, "start must hold finite numbers only"),
         ({"start": ([1.0] * 3, [0.0] * 3)}, r"start must have vectors of shape \(4,\)"),
         ({"start": ([1e3, 0, 0, 0], [0.0] * 4)}, r"start must have \|k\| and \|v\| of at most 50"),
-        ({"start": ([1.0] * 4, [0.0] * 4), "size": 1.0}, "size must be left out"),
+        ({"start": ([1.0] * 4, [0.0] * 4), "size": 1.0}, "size must not be given"),
         ({"size": -1.0}, "size must be a finite number > 0, got -1.0"),
         ({"size": math.nan}, "size must be a finite number > 0, got nan"),
         ({"time": 0.0}, "time must be a finite number > 0, got 0.0"),

@@ -105,7 +105,7 @@ def test_softmax_on_the_sphere_of_its_best_keys_finds_them():
         ({"start": "informed"}, ValueError, r"^start must be one of random, manifold, got inform"),
         ({"start": ([0.0] * 4, [1.0] * 4)}, ValueError, r"^start must have vectors that are not 0"),
         ({"dim": 2}, ValueError, r"^dim must be a whole number >= 4, got 2$"),
-        ({"dim": 9, "start": ([1.0] * 4, [1.0] * 4)}, ValueError, r"^dim must be left out with a"),
+        ({"dim": 9, "start": ([1.0] * 4, [1.0] * 4)}, ValueError, r"^dim must not be given with a"),
         ({"time": 0.0}, ValueError, r"^time must be a finite number > 0, got 0.0$"),
     ],
 )

@@ -143,7 +143,9 @@ def test_it_is_made_from_its_name():
     assert task.is_named
     with pytest.raises(ValueError, match=r"^relevant_std must be a number in \[0.01, 100\], got 0"):
         MarionSLR(2.0, 3, relevant_std=0.0)
-    with pytest.raises(ValueError, match=r"^relevant_std must be left out for the task spiked, go"):
+    with pytest.raises(
+        ValueError, match=r"^relevant_std must not be given for the task spiked, go"
+    ):
         make_task("spiked", signal=2.0, length=3, relevant_std=0.5)
 
 

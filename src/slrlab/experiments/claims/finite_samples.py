@@ -14,7 +14,7 @@ from slrlab.theory.bayes_optimal import bayes_optimal
 # closer than their errors, or the theory is unstable at the best ridge
 ALPHAS = (4.0, 16.0, 100.0)
 SIGNALS = tuple(signal for task, signal in TASKS if task == "spiked")
-_ERRORS = 2.0  # standard errors granted to the side that has to be smaller
+_ERRORS = 2.0  # standard errors by which the smaller side may exceed the larger one
 
 
 def _c10(report: Report | None = None) -> Iterator[Check]:

@@ -26,7 +26,7 @@ from slrlab.numerics.splines import spline_tilt
 if TYPE_CHECKING:
     from scipy.interpolate import PchipInterpolator
 
-_KNOTS = 21  # of the map between scores and normals
+_KNOTS = 21  # knots of the map between scores and normals
 _FURTHEST = 3.5  # standard deviations of its outermost knots, where there are data
 _BEYOND = 10  # scores beyond the outermost knot, at least
 _SPLINES = (2, 3, 4, 6)  # knots tried for the log ratio

@@ -1,8 +1,8 @@
 """What a sweep can compute: one entry of `COMPUTATIONS` is all that a computation needs.
 
 A computation takes plain settings (as a TOML file holds them) and returns a result; its settings,
-the help of the command line, the documentation and the tests follow from its entry. This module
-must not know how points are scheduled.
+the help of the command line, the documentation and the tests follow from its entry. Independent of
+how points are scheduled.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@
     alpha = [1, 2, 4, 8]
     activation = ["softmax", "linear"]
 
-Instead of (or besides) a grid, ``[[points]]`` tables list settings one by one. This module must
-not know how points are computed or kept.
+Instead of (or besides) a grid, ``[[points]]`` tables list settings one by one. Independent of how
+points are computed or kept.
 """
 
 from __future__ import annotations

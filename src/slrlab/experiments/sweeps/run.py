@@ -1,7 +1,7 @@
 """Runs a sweep: its points are calls that the runner computes and commits one by one.
 
-A committed point stays; running the sweep again computes what is missing. This module must not
-know what the points are about.
+A committed point stays; running the sweep again computes what is missing. Independent of what
+is computed.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def run_sweep(
     if workers is not None:
         _checks.integer(workers, "workers")
         if cluster is not None:
-            raise ValueError(f"workers must be left out with a cluster, got {workers}")
+            raise ValueError(f"workers must not be given with a cluster, got {workers}")
     points = {point.key: point for point in sweep.expand()}
     problems: list[str] = []
     computed = waiting = 0

@@ -27,7 +27,7 @@ _POINTS, _FEW = 21, 11  # computed along an axis: of an integral, of a sample
 _FINE = 49  # interpolated along an axis
 _REACH = (2.0, 6.0)  # least and largest half width of the plane
 _CEILING = 1.2  # highest risk that is coloured, in units of the trivial risk
-_STARTS = 8  # of the search for minima
+_STARTS = 8  # number of starts of the search for minima
 _PATH = 60  # points of a flow that are drawn
 _TIME = 1e4
 _STATIC_SIGNALS = (2.0, 8.0)
@@ -70,7 +70,7 @@ def plane_rows(task: Task, name: str, fine: int = _FINE) -> list[Row]:
 
 
 def _minimum_rows(search: LocalMinima) -> list[Row]:
-    """Return a row for each minimum and its mirror image; those at infinity have no place."""
+    """Return a row for each minimum and its mirror image; minima at infinity are left out."""
     rows = []
     for minimum in search.minima:
         at = minimum.order

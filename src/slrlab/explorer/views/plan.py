@@ -30,11 +30,11 @@ from slrlab.explorer.views.population import population_calls
 from slrlab.explorer.views.samples import bayes_rows, trained_calls
 from slrlab.model.tasks import Task
 
-_OWN_SIGNALS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)  # of activations that are not stored
+_OWN_SIGNALS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)  # if they are not stored
 _OWN_LENGTHS = (2, 5, 10, 30, 100, 1000, 10_000)
-_LONGEST = 100  # of training
-_STEP = 2.0  # between the stored numbers of samples
-_ALPHA_RANGE, _SIGNAL_RANGE = [0.4, 80.0], [0.8, 20.0]  # of the axes of training
+_LONGEST = 100  # largest length for training
+_STEP = 2.0  # ratio of the stored numbers of samples
+_ALPHA_RANGE, _SIGNAL_RANGE = [0.4, 80.0], [0.8, 20.0]  # ranges of the axes of training
 _STATIC_TARGETS = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 _START = Controls(length=str(TRAINED_LENGTH), target=0.3)
 

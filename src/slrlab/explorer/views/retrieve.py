@@ -21,7 +21,7 @@ from slrlab.explorer.views.population import FLOOR, population_calls
 from slrlab.model.tasks import Task
 
 _TOP, _OTHERS = 100, 200  # tokens that are drawn: of largest score, and spread over the rest
-_LONGEST = 10_000  # of the curve of the risk
+_LONGEST = 10_000  # largest length of the curve of the risk
 _STATIC_SIGNALS, _STATIC_SEEDS = (8.0, 16.0, 25.0), (1, 2, 3)
 _STATIC_LENGTHS = (5, 10, 30, 100, 300, 1000, 3000, 10_000)
 _STATIC_TOKENS = (15, 20)

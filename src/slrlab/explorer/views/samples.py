@@ -85,7 +85,7 @@ def rough_rows(task: Task, kind: str, alpha: float) -> list[Row]:
 
 
 def _rough_calls(calls: list[Call]) -> list[Call]:
-    """Return the calls that stand in for those which search for the best ridges."""
+    """Return coarse calls to show until the search for the best ridges ends."""
     slow = [call.given for call in calls if not call.quick and call.given[3] is None]
     return [Call(rough_rows, given[:3], stage=0) for given in slow if given[2] in _COARSE]
 

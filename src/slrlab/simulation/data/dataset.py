@@ -2,8 +2,8 @@ r"""Labelled sequences as one matrix of tokens, drawn exactly and in parallel fr
 
 Sequences of any length follow each other without padding. The tokens are Gaussian, or of another
 law; the task then moves tokens along ``k*`` (tilted tasks, and those with several kinds of tokens),
-selects one by the scores (selection tasks) or changes its variance (Marion's task).
-This module must not know about predictors.
+selects one by the scores (selection tasks) or changes its variance (Marion's task). Independent of
+predictors.
 """
 
 from __future__ import annotations

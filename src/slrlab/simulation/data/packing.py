@@ -1,6 +1,6 @@
 """Sequences given by a user as one matrix of tokens: checked, converted, without padding.
 
-This module must not know about tasks or predictors.
+Independent of tasks and predictors.
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@ For small steps every descent follows the gradient flow of the risk ``E(y − f)
     dθ/dt = −∂E/∂θ,      that is      dk/dt = −D ∂E/∂k,   dv/dt = −D ∂E/∂v.
 
 The risk depends on ``k`` through ``m = k·k*/D`` and ``q = k·k/D``, so ``∂E/∂k`` has entries of
-order ``1/D`` and ``dm/dt = −∂E/∂m − …`` is of order one: time does not depend on the dimension.
-A full-batch step of rate ``η`` takes the time ``η``, a stochastic one ``η/D`` (see
-`slrlab.simulation.descent.stochastic`). This module must not know the theory of the flow.
+order ``1/D`` and ``dm/dt = −∂E/∂m − …`` is of order one: time does not depend on the dimension. A
+full-batch step of rate ``η`` takes the time ``η``, a stochastic one ``η/D`` (see
+`slrlab.simulation.descent.stochastic`). Independent of the theory of the flow.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@ r"""Stochastic gradient descent, on fresh sequences or on repeated passes over g
 A step of rate ``η`` subtracts ``η ∂ρ²/∂k`` of one sequence, or its mean over a batch. On average
 that is ``η/D`` times the drift ``−D ∂E/∂k`` of `slrlab.simulation.descent.full_batch`, so a step
 takes the time ``η/D``: for ``η → 0`` the path is the same flow, at finite ``η`` its noise adds
-``O(η)`` to ``dq/dt``. This module must not know the theory of the flow.
+``O(η)`` to ``dq/dt``. Independent of the theory of the flow.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Order parameters and loss along the path of a descent.
 
-This module must not know how steps are taken.
+Independent of how steps are taken.
 """
 
 from __future__ import annotations

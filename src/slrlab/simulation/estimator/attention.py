@@ -1,7 +1,6 @@
 r"""One head of attention as a regressor on sequences, as in scikit-learn.
 
-A thin layer over training, for the user's own data. This module must not know about tasks or
-teachers.
+A thin layer over training, for the user's own data. Independent of tasks and teachers.
 """
 
 from __future__ import annotations

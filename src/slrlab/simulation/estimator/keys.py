@@ -2,7 +2,7 @@ r"""Keys from labelled locations: softmax regression by Newton's method.
 
 Someone has marked the relevant token of each sequence; no label ``y`` is needed. Without a ridge
 there may be no finite optimum: if some keys put every marked token first, longer keys are always
-better. This is detected and reported. This module must not know about tasks or teachers.
+better. This is detected and reported. Independent of tasks and teachers.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@ r"""Losses of labelled locations: keys ``k`` whose softmax should be 1 at the lo
 
 With scores ``χ = Xk/√D``, ``σ = softmax(χ)`` and ``b`` the unit vector of the location, a sequence
 has the loss ``−log σ_ε`` (cross entropy) or ``½‖σ − b‖²`` (least squares; Gao, Song and Xie 2023);
-a ridge adds ``½ r|k|²``. Value, gradient and Hessian are exact. This module must not know how the
-loss is minimised.
+a ridge adds ``½ r|k|²``. Value, gradient and Hessian are exact. Independent of how the loss is
+minimised.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The estimator protocol of scikit-learn, without a dependency on it: parameters, tags, state.
 
-A class that follows the protocol works in the pipelines and searches of scikit-learn. This module
-must not know about attention.
+A class that follows the protocol works in the pipelines and searches of scikit-learn. Independent
+of attention.
 """
 
 from __future__ import annotations

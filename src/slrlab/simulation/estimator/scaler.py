@@ -1,6 +1,6 @@
 """Scaling of sequences to features of mean 0 and variance 1, as in scikit-learn.
 
-This module must not know about attention.
+Independent of attention.
 """
 
 from __future__ import annotations

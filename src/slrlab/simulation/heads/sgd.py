@@ -1,7 +1,7 @@
 r"""Online SGD of several heads on fresh sequences of multi-head single-location regression.
 
 A step of rate ``η`` subtracts ``η ∂ρ²/∂k`` of one sequence and takes the time ``η/D``, as for one
-head (`slrlab.online_sgd`). This module must not know the theory of the flow.
+head (`slrlab.online_sgd`). Independent of the theory of the flow.
 """
 
 from __future__ import annotations

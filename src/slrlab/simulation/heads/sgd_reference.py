@@ -1,6 +1,6 @@
 r"""Plain NumPy twin of the compiled descent of several heads, for tests: gradients by differences.
 
-Same signature as `slrlab.simulation.heads.sgd_kernel`. This module must not import the kernel.
+Same signature as `slrlab.simulation.heads.sgd_kernel`. It does not import the kernel.
 """
 
 from __future__ import annotations

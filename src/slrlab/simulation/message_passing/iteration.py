@@ -21,7 +21,7 @@ shifts all their ``ω_z`` equally. Plain message passing multiplies that error b
 each iteration; above 1 in size it departs from the state evolution after a few. The shift is
 therefore estimated from the residuals and subtracted; it is ``O(1/√D)``, so the limit is unchanged.
 
-This module must not know the teachers.
+Independent of the teachers.
 """
 
 # notation: docs/notation.md, "Finite samples"

@@ -4,10 +4,10 @@ Scores are known as ``χ ~ N(ω_χ, V_k)``, ``z ~ N(ω_z, V_v)``. A label then h
 
     Z = Σ_ε w_ε(ω_χ) N(y; ω_zε, s²),      s² = V_v + Δ²,
 
-with ``w_ε = E r(χ_ε)`` (tilted tasks; ``e^{√ν ω_ε}`` up to a constant in spiked-SLR) or
-``w_ε = E[w(χ_ε)/Σw(χ)]`` (selection tasks). ``g = ∂_ω log Z`` moves the estimates, ``−div g`` adds
-to their precision. Tables have shape ``(sequences, L)``: one length at a time. This module must not
-know about tokens or iterations.
+with ``w_ε = E r(χ_ε)`` (tilted tasks; ``e^{√ν ω_ε}`` up to a constant in spiked-SLR) or ``w_ε =
+E[w(χ_ε)/Σw(χ)]`` (selection tasks). ``g = ∂_ω log Z`` moves the estimates, ``−div g`` adds to their
+precision. Tables have shape ``(sequences, L)``: one length at a time. Independent of tokens and
+iterations.
 """
 
 # notation: docs/notation.md, "Finite samples"

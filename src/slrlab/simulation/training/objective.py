@@ -1,7 +1,7 @@
 """The training objective on a dataset, its gradient, and predictions.
 
 ``F(k, v) = ½Σw(y − b − σ(Xk/√D)ᵀXv/√D)² + ½ r_k|k|² + ½ r_v|v|²``; by default the weights ``w`` of
-the samples are 1 and the intercept ``b`` is 0. This module must not know how ``F`` is minimised.
+the samples are 1 and the intercept ``b`` is 0. Independent of how ``F`` is minimised.
 """
 
 from __future__ import annotations

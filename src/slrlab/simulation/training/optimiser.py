@@ -2,7 +2,7 @@ r"""Training attention on a dataset: quasi-Newton steps on keys and values toget
 
 L-BFGS on ``(k, v)`` jointly. Eliminating ``v`` (for given ``k`` it is a ridge regression) takes
 fewer steps, but each needs an inner solve; `benchmarks/training.py` measures that it is slower.
-This module must not know about tasks.
+Independent of tasks.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@ r"""The curve on which all fixed points of the state evolution lie.
 A fixed point satisfies ``q̂_k = α M_k`` and ``q̂_v = α M_v``. Dividing removes ``α``: for each
 ``q_v`` the ratio ``q̂_k/q̂_v = M_k/M_v`` fixes ``q_k``, and ``α = q̂_v/M_v`` follows. Where ``α``
 grows along the curve the fixed point is stable; its extrema are the spinodals. No iteration is
-needed, which would slow down there. This module must not know how a channel computes its moments.
+needed, which would slow down there. Independent of how a channel computes its moments.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Protocol
 from slrlab.model.tasks import Task
 from slrlab.theory.bayes_optimal.overlaps import ChannelMoments, HattedOverlaps, Overlaps, Scatter
 
-_STRIDES = ((3.0, 0.4), (8.0, 1.0), (math.inf, 2.0))  # of a walk in log q̂_v, up to each end
+_STRIDES = ((3.0, 0.4), (8.0, 1.0), (math.inf, 2.0))  # ends and steps of a walk in log q̂_v
 FAR = 20.0  # log q̂_v at which the noiseless curve has settled on α = 1 + C√(1−q_v)
 _KEYS = (-12.0, 12.0)  # log q̂_k of blind keys that are neither zero nor known
 

@@ -17,7 +17,7 @@ from slrlab._types import FloatArray
 from slrlab.theory.bayes_optimal.curve import Channel, CurvePoint
 from slrlab.theory.bayes_optimal.overlaps import HattedOverlaps
 
-_NUDGE = 1e-3  # of the difference quotients, in log q̂
+_NUDGE = 1e-3  # step of the difference quotients, in log q̂
 
 
 @dataclass(frozen=True)

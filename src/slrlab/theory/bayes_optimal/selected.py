@@ -1,7 +1,7 @@
 r"""The output channel of selection tasks at given overlaps, by randomised quasi-Monte Carlo.
 
 Here ``Z = Σ_ε π_ε(ω_χ) N(y; ω_zε, s²)`` with ``π_ε = E[w(χ_ε)/Σw(χ)]`` over ``χ ~ N(ω_χ, V_k)``. It
-is no product of one-token factors, so the averages run over fixed scrambled samples of
+is not a product of one-token factors, so the averages run over fixed scrambled samples of
 ``(ω_χ, ω_z, y)``: a smooth function of the overlaps, with an error from the independent scrambles.
 """
 
@@ -26,7 +26,7 @@ LONGEST = 64
 REPLICATES = 8
 PATHS = 4
 """Independent samples of a path of message passing."""
-_LOG2_SIZES = (10, 14)  # of the samples in each scramble, coarse and fine
+_LOG2_SIZES = (10, 14)  # log2 of the samples in each scramble, coarse and fine
 _CHUNK = 1 << 18  # entries of one (sample, token, w) block
 
 

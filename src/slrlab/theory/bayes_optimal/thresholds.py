@@ -129,7 +129,7 @@ def _widest_jump(
         bottom = min((point for point in path if point.x > top.x), key=lambda point: point.alpha)
         if best is None or top.alpha / bottom.alpha > best[0].alpha / best[1].alpha:
             best = top, bottom
-    # a difference of rounding size is no jump
+    # a difference of rounding size is not a jump
     return best if best and best[0].alpha > best[1].alpha * (1.0 + 1e-8) else None
 
 

@@ -8,7 +8,7 @@ teacher (``λ``, or ``1/(cλ)`` for the keys of spiked-SLR) and ``g_a = λ/(r_a 
 
     V_a = E[g_a],   m_a = m̂_a E[w_a g_a],   q_a = E[g_a² (m̂_a² w_a + q̂_a)],
 
-the channel being that of uncorrelated tokens. This module must not know how fixed points are found.
+the channel being that of uncorrelated tokens. Independent of how fixed points are found.
 """
 
 # notation: docs/notation.md, "Trained attention"

@@ -33,7 +33,7 @@ STIFFNESSES: tuple[Stiffness, ...] = get_args(Stiffness)
 
 _KEYS = (codes.G_K_FIELD, codes.G_K_TEACHER, codes.TRACE_K)
 _VALUES = (codes.G_V_FIELD, codes.G_V_TEACHER, codes.TRACE_V)
-_FEWEST_DIGITS = 1e-9  # of the residual R, relative to q: below, Stein's form is rounding
+_FEWEST_DIGITS = 1e-9  # residual R relative to q below which Stein's form is rounding
 _FEW_BISTABLE = 1e-4  # bistable fraction at which Stein's form has half its weight
 _NO_SCALE = 1e-50  # stands for a factor 0, by which nothing can be divided
 

@@ -25,7 +25,7 @@ from slrlab.theory.erm.overlaps import Conjugates, Coordinate, ErmOverlaps
 from slrlab.theory.moments import AttentionMoments, attention_moments
 
 _DIFFERENCE = 0.1  # wide enough to average over the jumps of a small sample
-_RESOLUTION = 0.75  # of the risk: six digits, more than sampling has
+_RESOLUTION = 0.75  # resolution of the risk: six digits, more than sampling has
 _RAY = 8.0  # α times the variance of keys of any length: their scores are then of order 1
 
 

@@ -1,9 +1,9 @@
 r"""Plain NumPy twin of the compiled output channel, for tests: textbook formulas, dense algebra.
 
 Same signature, samples, starts and stopping rule as `slrlab.theory.erm.prox_kernel`, but none of
-its low-rank algebra: the weights have a dense Jacobian and second derivatives, the loss
-``½(y − σᵀz)²`` a ``2L×2L`` Hessian ``H``, Newton steps come from eigenvectors and the gain is
-``G = (I + HV)⁻¹H``. This module must not import the kernel.
+its low-rank algebra: the weights have a dense Jacobian and second derivatives, the loss ``½(y −
+σᵀz)²`` a ``2L×2L`` Hessian ``H``, Newton steps come from eigenvectors and the gain is ``G = (I +
+HV)⁻¹H``. It does not import the kernel.
 """
 
 # notation: docs/notation.md, "Trained attention"

@@ -18,7 +18,7 @@ from slrlab.theory.erm.solve import COARSE, Solver
 from slrlab.theory.erm.stability import MOST_GAP, trace_gap
 
 _MOST_STEPS = 8  # a solution that takes more needs a new response
-_MARGIN = 0.9  # of the largest trace gap: an edge that holds on other samples, too
+_MARGIN = 0.9  # fraction of the largest trace gap: the edge then holds on other samples, too
 _RAISE, _LONGEST_RAISE, _MOST_RAISES = 1.25, 4.0, 30
 
 

@@ -39,11 +39,11 @@ from slrlab.theory.erm.stability import MOST_GAP
 _SEARCH_SIZE, _FINAL_SIZE = 10, 11  # log2 of the size of a block
 _ROUGH = 2e-2  # tolerance from which samples of half that size are enough
 _SMALLEST_LOG_V = -12.0  # a ridge of about 1e5: the vector is zero
-_LEAST_GAIN = 0.05  # of the tolerance: the search stops where the model predicts less
+_LEAST_GAIN = 0.05  # fraction of the tolerance: the search stops at a smaller gain
 _OTHER_SAMPLE = 1 << 32  # added to the seed of the second search
 _STRENGTHS = ((0.5, 2.0, 8.0, 0.1), (0.1, 2.0, 0.5, 8.0))  # first ridges of the two searches
 _RIDGES = ("ridge_k", "ridge_v")
-_DEEP = 2.0  # trace gap, over the largest one, at which a search that leads there ends
+_DEEP = 2.0  # ratio of the trace gap to its bound at which a search ends
 
 
 @dataclass(frozen=True)
@@ -227,7 +227,7 @@ def optimal_ridge(
     if not kinked:
         trusted, below = _trusted(solver, best, least_gain, size, final)
     uncertain = 0.0
-    if below is not None:  # the edge is known to one raise
+    if below is not None:  # the position of the edge is known to within one raise
         uncertain = abs(trusted.problem.risk(trusted.overlaps) - below.problem.risk(below.overlaps))
         apart = _apart(trusted, below)
     solver.report(3, 4, "best ridge: accuracy")

@@ -39,7 +39,7 @@ _SAME = 1e-3  # distance of two solutions that differ by the residual alone
 _ROUGH = 5e-3  # tolerance from which a small sample may be enough
 _LONGEST = 5000  # the Sobol sequence has 21201 dimensions
 _ALIGNED = [Coordinate.M_K, Coordinate.M_V]  # coordinates in which two branches differ
-_MOST_TOKENS = 2**24  # in one sample: 400 MB
+_MOST_TOKENS = 2**24  # largest number of tokens in one sample: 400 MB
 
 
 def erm_theory(

@@ -16,8 +16,8 @@ idle".
 
 Weights that sum to 1 cannot be silent, but a further head that attends to all tokens alike, with
 weights ``1/L``, subtracts their mean: with ``u = E 1/L`` the moments become ``A − u``, ``B − u``
-and ``B⁰ − u``, heads are uncorrelated, and the further head itself gains ``u Σπ²``. This module
-must not know how moments are computed.
+and ``B⁰ − u``, heads are uncorrelated, and the further head itself gains ``u Σπ²``. Independent of
+how moments are computed.
 """
 
 from __future__ import annotations

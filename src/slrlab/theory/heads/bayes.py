@@ -1,10 +1,10 @@
 r"""The Bayes risk of multi-head single-location regression, for any signals and probabilities.
 
-The posterior of location and direction is the Bayes-softmax,
-``p_ℓj ∝ π_j exp(√ν_j χ*_ℓj − ν_j/2)``, and the Bayes risk is
-``Δ² + 1 − E[p_εj] = Δ² + 1 − E Σ p_ℓj²``. As everywhere, ``1/S = ∫e^{−tS}dt`` makes it an integral
-of one-score factors, now of all tokens and directions. With equal signals and probabilities it is
-the Bayes risk of spiked-SLR at a length of ``K L``. This module must not know about activations.
+The posterior of location and direction is the Bayes-softmax, ``p_ℓj ∝ π_j exp(√ν_j χ*_ℓj −
+ν_j/2)``, and the Bayes risk is ``Δ² + 1 − E[p_εj] = Δ² + 1 − E Σ p_ℓj²``. As everywhere, ``1/S =
+∫e^{−tS}dt`` makes it an integral of one-score factors, now of all tokens and directions. With equal
+signals and probabilities it is the Bayes risk of spiked-SLR at a length of ``K L``. Independent of
+activations.
 """
 
 from __future__ import annotations

@@ -5,8 +5,7 @@ teachers and ``R`` the products of their parts orthogonal to the teachers,
 
     dm/dt = −∂E/∂m,      dR_ab/dt = −(a⊥·∂E/∂b⊥ + b⊥·∂E/∂a⊥) + η N_ab,
 
-as for one head (`slrlab.sgd_flow`); at rate 0 it is gradient flow. This module must not know about
-simulated steps.
+as for one head (`slrlab.sgd_flow`); at rate 0 it is gradient flow. Independent of simulated steps.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from slrlab.model.heads_path import HeadsOverlaps, HeadsPath
 from slrlab.theory.heads.landscape import HeadsLandscape
 
 _FAR = 100.0  # length of a vector, over √D, beyond which a path counts as diverged
-_ACCURACY = (1e-3, 1e-5)  # of the solver, relative and absolute: the sample errs by more
+_ACCURACY = (1e-3, 1e-5)  # relative and absolute errors of the solver, below those of the sample
 
 
 def heads_flow(
@@ -140,7 +139,7 @@ class _Path:
         return state[:size].reshape(self.rows, -1), R, state[size + triangle.size :]
 
     def vectors(self, m: FloatArray, R: FloatArray) -> FloatArray:
-        """Return vectors with these overlaps; a residual that is no covariance is cut.
+        """Return vectors with these overlaps; a residual that is not a covariance is cut.
 
         Their free parts are the symmetric root of ``R``, which is continuous in ``R``: a sample has
         preferred directions, so that a basis that jumps would make its risk jump, too.

@@ -6,8 +6,8 @@ Values act on the value scores alone, so that with ``A_hj = π_j E_j[σ^h_ε]`` 
 
     Δ² + 1 − Σ_j A_jᵀ B⁻¹ A_j.
 
-Heads may outnumber the directions, share one, or attend to none. The moments are sampled. This
-module must not know about gradients.
+Heads may outnumber the directions, share one, or attend to none. The moments are sampled.
+Independent of gradients.
 """
 
 from __future__ import annotations

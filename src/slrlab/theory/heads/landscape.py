@@ -3,7 +3,7 @@ r"""Risk, gradient and noise of several heads, as averages over a fixed sample.
 As ``D → ∞`` the risk depends on the vectors of the heads through their overlaps with the teachers
 and with each other only: the effective problem has vectors of ``R^{2K+2H}`` on a basis of the
 ``2K`` teachers and ``2H`` free directions. One sample serves a whole flow, so that the gradient is
-exactly that of its risk. This module must not know about time.
+exactly that of its risk. Independent of time.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 r"""Plain NumPy twin of the compiled pass over a sample of several heads, for tests.
 
-Same signature as `slrlab.theory.heads.sample_kernel`. This module must not import the kernel.
+Same signature as `slrlab.theory.heads.sample_kernel`. It does not import the kernel.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@ r"""Minima of the risk as functions of the task.
 
 A minimum moves smoothly with the task until it disappears, so that the minimum of a similar task is
 the best start of a search. By symmetry the keys of the matched and mismatched minima stay in the
-plane of ``k*`` and ``v*``. This module must not know how risks are computed.
+plane of ``k*`` and ``v*``. Independent of how risks are computed.
 """
 
 # notation: docs/notation.md, "Landscape"

@@ -3,8 +3,8 @@ r"""Continuation of a minimum with keys in the plane of ``k*`` and ``v*`` along 
 A minimum is a point of a smooth curve of stationary points over the logarithm of the signal. The
 curve is parametrised by its arc length, with the tangent as predictor and Newton's method as
 corrector, so that it continues up to a fold, where it turns back as a curve of saddles. The end of
-a minimum is a root along the curve: it does not depend on the steps. This module must not know how
-risks are computed.
+a minimum is a root along the curve: it does not depend on the steps. Independent of how risks are
+computed.
 """
 
 # notation: docs/notation.md, "Landscape"

@@ -2,8 +2,8 @@ r"""Gradient flow from many starts at once, on the table of one landscape.
 
 One flow takes a fifth of a second; hundreds of them, each with its own time step, take little more
 because every operation works on all of them. The solver is the linearly implicit one of order 2 by
-Shampine and Reichelt, because the problem is stiff and the table has exact Hessians. This module
-must not know how a table is made.
+Shampine and Reichelt, because the problem is stiff and the table has exact Hessians. Independent of
+how a table is made.
 """
 
 # notation: docs/notation.md, "Landscape"

@@ -3,7 +3,7 @@ r"""Gradient flow of the risk on the effective problem in R⁴.
 Time is that of every descent of the package, ``dk/dt = −∂E/∂k`` with ``k, v`` on the orthonormal
 basis (k*, v*, two free directions): the limit ``D → ∞``, ``η → 0`` of gradient descent in ``R^D``
 with steps ``η D ∂E/∂k`` on infinite data. The problem is stiff (values relax fast, keys slowly), so
-the solver is implicit. This module must not know how risks are computed.
+the solver is implicit. Independent of how risks are computed.
 """
 
 # notation: docs/notation.md, "Landscape"
@@ -128,7 +128,8 @@ class _Descent(Follower):
     ) -> tuple[Status, str, Minimum | None]:
         """Return the minimum below the last state, and how the flow ended.
 
-        A small gradient alone is no minimum: it also becomes small as the keys grow without bound.
+        A small gradient alone does not show a minimum: it also becomes small as the keys grow
+        without bound.
         """
         if failed:
             return Status.FAILED, "none", None

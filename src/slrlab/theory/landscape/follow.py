@@ -1,7 +1,7 @@
 r"""Integrates a flow with an implicit solver until it rests, diverges or its time is over.
 
 A state ends with the bias; its other entries depend on the flow, which gives the velocity of a
-state and its vectors of R⁴. This module must not know what drives a flow.
+state and its vectors of R⁴. Independent of what drives a flow.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ activation are never needed, and those in ``m`` and ``S`` are entries of the sam
 
     ∂_m E[χ*ᵃ F⁽ⁿ⁾] = E[χ*ᵃ⁺¹ F⁽ⁿ⁺¹⁾],      ∂_S E[χ*ᵃ F⁽ⁿ⁾] = ½ E[χ*ᵃ F⁽ⁿ⁺²⁾].
 
-If ``u`` has variance ``γ²``, the first has ``He_n(u/γ)/γⁿ`` and the last a factor ``γ²``. This
-module must not know about activations or risks.
+If ``u`` has variance ``γ²``, the first has ``He_n(u/γ)/γⁿ`` and the last a factor ``γ²``.
+Independent of activations and risks.
 """
 
 # notation: docs/notation.md, "Landscape"

@@ -1,6 +1,6 @@
 r"""Local minima of the risk: a search from many starts, kinds of minima, and their curvatures.
 
-This module must not know about time.
+Independent of time.
 """
 
 # notation: docs/notation.md, "Landscape"

@@ -15,7 +15,7 @@ Each is an integral over Laplace variables of products of one-token expectations
 (`slrlab.numerics.simplex`), at a cost that does not grow with the length. If the relevant token has
 variance ``γ²`` in every direction (`slrlab.MarionSLR`), the 1 is ``γ²``, and each derivative at the
 relevant token, each label and each square of its value score has a factor ``γ²``. This module
-computes the moments with their derivatives; it must not know about values or flows.
+computes the moments with their derivatives, independent of values and flows.
 """
 
 # notation: docs/notation.md, "Landscape"

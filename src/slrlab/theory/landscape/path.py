@@ -1,6 +1,6 @@
 r"""The result of a flow of the order parameters, and its starts.
 
-This module must not know how a flow is integrated.
+Independent of how a flow is integrated.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def start_vectors(
     """
     if not isinstance(start, str):
         if size is not None:
-            raise ValueError(f"size must be left out with a start of your own, got {size}")
+            raise ValueError(f"size must not be given with a start of your own, got {size}")
         k, v = read_point(start, "start")
     else:
         _checks.choice(start, "start", STARTS)

@@ -1,8 +1,7 @@
 r"""Ranges of signals in which mismatched minima exist.
 
 There can be several mismatched minima at one signal, and none between two ranges. A search at some
-signals finds them; each is continued to its two ends. This module must not know how risks are
-computed.
+signals finds them; each is continued to its two ends. Independent of how risks are computed.
 """
 
 # notation: docs/notation.md, "Landscape"

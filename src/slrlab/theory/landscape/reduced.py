@@ -2,7 +2,7 @@ r"""The risk at the best values: a function of the keys and, if it is learned, o
 
 The risk is quadratic in ``v``, so its minima over ``(k, v)`` are those over ``k`` alone at the best
 ``v``. A descent need not end: linear attention with keys along ``v*`` gains as they grow without
-bound. This module must not know how risks are computed.
+bound. Independent of how risks are computed.
 """
 
 # notation: docs/notation.md, "Landscape"
@@ -25,7 +25,7 @@ LONG = 30.0  # |k| at which the limit of long keys is tested
 # step of the Hessian, and gradient below which a point is flat: smooth, and with jumps of a sample
 _DIFFERENCE = {True: 1e-4, False: 3e-2}
 _FLAT = {True: 1e-6, False: 3e-3}
-_ROUNDING = 1e-12  # of a slope
+_ROUNDING = 1e-12  # rounding error of a slope
 
 RiskOf = Callable[[FloatArray], tuple[float, FloatArray]]  # risk and gradient at a point
 

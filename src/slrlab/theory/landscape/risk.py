@@ -3,7 +3,7 @@ r"""Risk and gradient of a predictor at any point of the effective problem in R�
 As ``D → ∞`` the risk depends on ``(k, v)`` through seven overlaps only, so that gradient descent in
 ``R^D`` is one of vectors of R⁴ on the basis ``(k*, v*, two free directions)``. Elementwise and
 normalised activations are integrated (`slrlab.theory.landscape.moments`), the others sampled.
-This module must not know about flows or searches.
+Independent of flows and searches.
 """
 
 # notation: docs/notation.md, "Landscape"
@@ -31,7 +31,7 @@ from slrlab.theory.population.minimal import checked
 SIZE = 4  # dimension of the effective problem
 Point: TypeAlias = FullOrderParameters | Sequence[Sequence[float] | FloatArray]
 _LEVELS = (0.8, 1.0, 1.35, 1.9)
-SAMPLES = 1 << 16  # of a projection
+SAMPLES = 1 << 16  # samples for the risk of a projection
 _MOST_TILT = 1e4  # signal beyond which the risk is lost to rounding
 _MOST_SELECTION = 100.0  # signal beyond which a point takes gigabytes, unless it is infinite
 

@@ -1,10 +1,10 @@
 r"""Compiled averages over a sample of the effective problem: risk, gradient and noise of SGD.
 
-A sequence is ``L`` tokens of R⁴ with a label. With ``χ = Xk + bias``, ``z = Xv``, the residual
-``ρ = y − σ(χ)ᵀz`` and ``g = Jᵀz`` the pass sums ``ρ²``, its gradient and the squared
-length of one stochastic step. Nothing is allocated per sequence; blocks are what runs in parallel,
-so results do not depend on the number of threads. `slrlab.theory.landscape.sample_reference` says
-the same in NumPy. This module must not know about tasks.
+A sequence is ``L`` tokens of R⁴ with a label. With ``χ = Xk + bias``, ``z = Xv``, the residual ``ρ
+= y − σ(χ)ᵀz`` and ``g = Jᵀz`` the pass sums ``ρ²``, its gradient and the squared length of one
+stochastic step. Nothing is allocated per sequence; blocks are what runs in parallel, so results do
+not depend on the number of threads. `slrlab.theory.landscape.sample_reference` says the same in
+NumPy. Independent of tasks.
 """
 
 # notation: docs/notation.md, "Landscape"
@@ -18,7 +18,7 @@ from slrlab.model.weights_kernel import residual
 from slrlab.model.weights_rows import ALL_ROWS, FORCE, SAFE_MATH, SIGMA, TRIAL, VALUE
 from slrlab.numerics.threads import run_ranges
 
-_SIZE = 4  # of a token
+_SIZE = 4  # coordinates of a token
 _COLUMNS = 2 * _SIZE + 5
 _compiled = njit(cache=True, error_model="numpy", fastmath=SAFE_MATH)
 

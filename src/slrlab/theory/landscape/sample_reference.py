@@ -1,6 +1,6 @@
 r"""Plain NumPy twin of the compiled averages over a sample, for tests: a dense Jacobian.
 
-Same signature as `slrlab.theory.landscape.sample_kernel`. This module must not import the kernel.
+Same signature as `slrlab.theory.landscape.sample_kernel`. It does not import the kernel.
 """
 
 # notation: docs/notation.md, "Landscape"

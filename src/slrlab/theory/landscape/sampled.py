@@ -2,8 +2,8 @@ r"""Risk, gradient and noise of a stochastic step as averages over a fixed sampl
 
 It works for every activation with a gradient. Elementwise and normalised ones do not need it: for
 them it is an independent check of the quadrature. One sample serves a whole flow, so that the
-gradient is exactly that of the risk; standard errors are those of independent blocks. This module
-must not know about flows.
+gradient is exactly that of the risk; standard errors are those of independent blocks. Independent
+of flows.
 """
 
 # notation: docs/notation.md, "Landscape"

@@ -6,7 +6,7 @@ its gradient along the spheres,
     dk̂/dt = −(1 − k̂k̂ᵀ) λ ∂E/∂k,      dv̂/dt = −(1 − v̂v̂ᵀ) ∂E/∂v,
 
 and ``λ`` may fall with time. Both directions stay in the span of the teachers and of their starts:
-R⁴, in any dimension. This module must not know how risks are computed.
+R⁴, in any dimension. Independent of how risks are computed.
 """
 
 # notation: docs/notation.md, "Landscape"
@@ -129,7 +129,7 @@ def sphere_start(start: Point | str, dim: int | None, seed: int) -> tuple[FloatA
         count = _checks.integer(dim, "dim", low=4)
         k, v = random_directions(count, seed, on_manifold=start == "manifold").vectors()
     elif dim is not None:
-        raise ValueError(f"dim must be left out with a start of your own, got {dim}")
+        raise ValueError(f"dim must not be given with a start of your own, got {dim}")
     else:
         k, v = read_point(start, "start")
     if not (k.any() and v.any()):

@@ -7,7 +7,7 @@ with the teachers and adds up in the residuals, so that
     dm/dt = −∂E/∂m,        dR_ab/dt = −(a⊥·∂E/∂b⊥ + b⊥·∂E/∂a⊥) + (η/n) N_ab,      a, b ∈ {k, v}.
 
 At a constant rate it ends where drift and noise balance, above the minimum of the risk; if the rate
-is large, it diverges. This module must not know about simulated steps.
+is large, it diverges. Independent of simulated steps.
 """
 
 # notation: docs/notation.md, "Landscape"
@@ -116,7 +116,7 @@ def sgd_flow(
 
 
 def vectors_of(state: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return vectors of R⁴ with these overlaps; residuals that are no covariance are cut."""
+    """Return vectors of R⁴ with these overlaps; residuals that are not a covariance are cut."""
     R_kk, R_vv = max(float(state[4]), 0.0), max(float(state[6]), 0.0)
     first = math.sqrt(R_kk)
     along = math.copysign(min(abs(state[5]) / first, math.sqrt(R_vv)), state[5]) if first else 0.0

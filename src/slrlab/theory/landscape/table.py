@@ -2,8 +2,8 @@ r"""The landscape interpolated from a table, for many flows of one task and acti
 
 The risk is a function of seven moments, smooth in ``(m, S)``. On a box they are replaced by
 Chebyshev series in both; a series is differentiated exactly, so that the tabulated gradient is that
-of the tabulated risk. Outside the box the exact moments are used. This module must not know how
-moments are computed.
+of the tabulated risk. Outside the box the exact moments are used. Independent of how moments are
+computed.
 """
 
 # notation: docs/notation.md, "Landscape"

@@ -25,7 +25,7 @@ from slrlab.theory.moments.nodes import (
 )
 from slrlab.theory.moments.selected import selection_grid
 
-_MOST_NODES = 2500  # of a square matrix
+_MOST_NODES = 2500  # largest number of rows of a square matrix
 
 
 def all_below(task: Task, high: float) -> float:

@@ -14,10 +14,10 @@ from slrlab.numerics.graded import graded_edges, panels
 from slrlab.numerics.simplex import STEP, LaplaceGrid
 
 EDGE = 9.3  # standard deviations kept of a Gaussian: mass 1e-20 beyond
-NODE_STEP = 0.35  # in units of the width of the sharpest factor
+NODE_STEP = 0.35  # grid step in units of the width of the sharpest factor
 REACH = 39.0  # standard deviations until a Gaussian is below the smallest double
-MOST_NODES = 1 << 13  # of a uniform grid; sharper maps get graded panels
-_MOST_ENTRIES = 4_000_000  # of a grid that cannot be graded
+MOST_NODES = 1 << 13  # largest uniform grid; sharper maps get graded panels
+_MOST_ENTRIES = 4_000_000  # largest matrix on a grid that cannot be graded
 _WIDTH_STEP = 0.3  # step in units of the Gaussian width of an entire factor
 
 

@@ -32,15 +32,15 @@ from slrlab.theory.moments.types import AttentionMoments, scaled
 
 _FINEST = 1e-13  # panel at a bend, in standard deviations of the scores
 _WIDEST, _TAIL = 1.0, 3.0  # panels, and those of an exponential tail in units of the score
-_SLOPE = 8.0  # of the log posterior, over a panel
-_STEEPEST, DEAREST = 10.0, 64.0  # slope of the log posterior: of maps, and of ratios
+_SLOPE = 8.0  # largest change of the log posterior over a panel
+_STEEPEST, DEAREST = 10.0, 64.0  # largest slopes of the log posterior, for maps and for ratios
 _SLOPES = 201  # points at which the slope of log φ is measured
 _SCAN = 2.0  # step in log t of the pass that finds where the integrands are
 _NEGLIGIBLE = 1e-18
 _PLAIN = 650.0  # logarithms up to which nothing overflows
 _DECAYED = 1e4  # T from which e^{−T} is 0
 _MOST_NODES = 100_000
-_MOST_ENTRIES = 20_000_000  # of the matrix of nodes and log t
+_MOST_ENTRIES = 20_000_000  # largest matrix of nodes and log t
 
 
 @dataclass(frozen=True)

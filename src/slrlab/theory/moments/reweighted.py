@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _POSITIONS = 160  # positions of a sum: more are replaced by a Gauss rule
 _TABLE, _DEGREE = 0.06, 7  # step in log t and degree of the interpolation: about 1e-11
 _SCAN, _NEGLIGIBLE = 1.0, 1e-17  # step of the pass that finds where the integrands are
-_LEAST = 1e-30  # of the largest value: a lower floor would let the interpolation overshoot
+_LEAST = 1e-30  # floor relative to the largest value: below it the interpolation overshoots
 
 
 def reweighted_moments(

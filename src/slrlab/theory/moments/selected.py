@@ -21,7 +21,7 @@ from slrlab.theory.moments.steep import is_steep, softmax_selected, steep_first
 from slrlab.theory.moments.types import AttentionMoments, scaled
 
 _BAND_FROM = 8.0  # signal beyond which a band is cheaper than the whole matrix
-_MOST_ENTRIES = 60_000_000  # of one matrix: 0.5 GB, of which up to ten are held at a time
+_MOST_ENTRIES = 60_000_000  # largest matrix: 0.5 GB, of which up to ten are held at a time
 
 
 def _bucket(sharpness: float) -> float:

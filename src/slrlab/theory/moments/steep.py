@@ -29,7 +29,7 @@ from slrlab.numerics.steep import (
 from slrlab.theory.moments.nodes import EDGE, edge, jitter_nodes
 from slrlab.theory.moments.types import AttentionMoments
 
-_SPARE = 0.8  # of the resolution: panels converge faster than uniform nodes
+_SPARE = 0.8  # factor of the resolution: panels converge faster than uniform nodes
 _STEEPER = 8.0  # slope from which panels are cheaper than uniform nodes
 _CUT = 37.0  # score below which a map exponential to the left is so to rounding
 _ZONE = 3.0  # width of a panel around the bend, in scores

@@ -32,10 +32,10 @@ from slrlab.theory.moments.nodes import edge, gauss_weights, key_nodes
 from slrlab.theory.moments.selected import selection_grid
 from slrlab.theory.moments.types import AttentionMoments
 
-_STEP = 0.5  # of the threshold, in standard deviations of the largest of the scores
-_FINER = 0.8  # of it, for normmax
+_STEP = 0.5  # step of the threshold, in standard deviations of the largest score
+_FINER = 0.8  # factor of that step for normmax
 _COARSE = 0.7  # panels and steps at resolution 1, for ten digits
-_MOST_ENTRIES = 4_000_000  # of the matrix of thresholds and scores above them
+_MOST_ENTRIES = 4_000_000  # largest matrix of thresholds and scores above them
 _SLOPE = 8.0  # slope of the log posterior that the panels of a selection task resolve
 _STEEPEST = 32.0  # slope beyond which sampling is cheaper on a selection task
 _MOST_CUT = 2  # budget on a task whose location is the argmax

@@ -27,7 +27,7 @@ from slrlab.theory.moments import attention_moments
 from slrlab.theory.moments.nodes import EDGE, NODE_STEP, gauss_weights
 from slrlab.theory.population.search import best_keys
 
-_MOST_NODES = 1_500_000  # of a quadrature
+_MOST_NODES = 1_500_000  # largest number of nodes of a quadrature
 _LEVELS = (1.0, 1.35)
 _LONGEST = 4096  # tokens of a sampled sequence
 _BLOCKS, _ENTRIES = 16, 1 << 17  # independent parts of a sample, and the scores of each
@@ -108,7 +108,7 @@ def _sampled(task: ArrangementTask, length: int) -> ArrangedRisk:
     squares, location, lost = (Estimate.of(column) for column in np.transpose(blocks))
     risk, error = moments.best_risk - lost.value, lost.error + 1e-15
     error += abs(moments.best_risk - coarse.best_risk)
-    if squares.error < error:  # softmax is far from the best predictor: no good control
+    if squares.error < error:  # softmax is too far from the best predictor to be a control variate
         risk, error = 1.0 - squares.value, squares.error
     return ArrangedRisk(risk, abs(squares.value - location.value) / risk, error, True)
 

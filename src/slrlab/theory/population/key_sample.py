@@ -1,7 +1,7 @@
 """A fixed sample of key scores with the posterior of each sequence, and moments of weights on it.
 
 Scrambled Sobol points in independent blocks: one sample serves every activation and every overlap,
-and the differences of the blocks give standard errors. This module must not know what is optimised.
+and the differences of the blocks give standard errors. Independent of what is optimised.
 """
 
 from __future__ import annotations

@@ -13,8 +13,7 @@ token matters. With ``r`` the density ratio of a relevant token to another in wh
     The posterior mean given whole tokens in ``R^D``. The squared length of a token, about ``γ²D``
     or ``D``, tells relevant tokens from others: the risk tends to ``Δ²`` as ``D`` grows.
 
-For ``γ = 1`` all three are the Bayes risk of spiked-SLR. This module must not know about
-activations.
+For ``γ = 1`` all three are the Bayes risk of spiked-SLR. Independent of activations.
 """
 
 from __future__ import annotations

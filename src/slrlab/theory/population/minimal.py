@@ -254,5 +254,5 @@ def refined_moments(
             error += moments.defect
         elif error <= tolerance * value + 5e-14 * max(1.0, abs(value)):
             return moments, error, Status.CONVERGED
-    # without geometric convergence the last difference alone is no bound
+    # without geometric convergence the last difference alone is not a bound
     return last, 3.0 * error, Status.INACCURATE

@@ -215,7 +215,7 @@ class _Search:
             return self.activation.with_bias(bias + shift), m_k
 
         def log_value(m_k: float, shift: float) -> float:
-            with np.errstate(over="ignore", invalid="ignore"):  # maps that overflow are no good
+            with np.errstate(over="ignore", invalid="ignore"):  # maps that overflow are rejected
                 number = value(sample.moments(*keys(m_k, shift)))
             return math.log(max(number, _NONE)) if math.isfinite(number) else math.inf
 

@@ -30,17 +30,17 @@ from slrlab.theory.moments.selected import selected_score_mean
 _SCAN, _DESCENT, _POLISH = 0.5, 0.7, 1.05  # resolutions
 _SAMPLED = 0.06  # resolution of a search by sampling: an error in m_k is an error squared in risk
 _BIASES = (0.0, -1.0, -2.5, -5.0, 1.0)
-_MORE_BIASES = (*_BIASES, -0.5, -1.7, -3.5, 0.5, 2.5)  # where the overlap has no effect
+_MORE_BIASES = (*_BIASES, -0.5, -1.7, -3.5, 0.5, 2.5)  # if the overlap has no effect
 _HALFWAY = "halfway"  # the bias that puts the bend midway between relevant and other tokens
 _LARGEST_SCALE, _LARGEST_BIAS = 64.0, 60.0
 _STEEPEST = 1e6  # overlap beyond which only ties within 1/m_k still change
 _FLAT = 16.0  # overlap beyond which minima are so flat that small differences are rounding
 _SMALL = 0.2  # overlap below which a risk may still fall towards 0
 _TINY = 1.0 / 64.0  # overlap at which the limit of vanishing keys is approached
-_ROUNDING = 1e-12  # of the log odds: a smaller gain is none
-_BROKEN = 1e-3  # defect of the moments from which they are no guide
+_ROUNDING = 1e-12  # gain in log odds below which it is rounding
+_BROKEN = 1e-3  # defect of the moments above which they are not used
 _FAR_BELOW = 1.0  # log odds by which a minimum between two rungs of the ladder is not missed
-_RUNGS = 24  # of the ladder at small overlaps
+_RUNGS = 24  # number of rungs of the ladder at small overlaps
 
 MomentsOf: TypeAlias = Callable[..., AttentionMoments]
 Objective: TypeAlias = Callable[[float, float | None, float], float]

@@ -1,7 +1,7 @@
 """Samples of attention weights beside the posterior: means over blocks, and bins of the weight.
 
-The posterior probability of each token takes the place of the hidden location: it has the same
-mean and less variance. This module must not know what is done with the numbers.
+The posterior probability of each token takes the place of the hidden location: it has the same mean
+and less variance. Independent of what is done with the numbers.
 """
 
 from __future__ import annotations

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-_TOKENS = 2_000_000  # of a sample, unless its size is given
-_TOLERANCE = 1e-7  # of quadratures: less than any sample resolves
+_TOKENS = 2_000_000  # tokens of a sample unless its size is given
+_TOLERANCE = 1e-7  # error of quadratures: less than any sample resolves
 FAR = 1e8  # overlap at which the weights of infinitely long keys are evaluated
 
 
