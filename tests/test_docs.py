@@ -70,11 +70,11 @@ def broken_links(site):
 
 def loaded_from_elsewhere(site):
     """Return what pages and their style sheets load from another place than the site."""
-    found = [url for text in pages_of(site).values() for url in LOADED.findall(text)]
+    result = [url for text in pages_of(site).values() for url in LOADED.findall(text)]
     for path in site.rglob("*.css"):
         text = path.read_text(encoding="utf-8")
-        found += ["".join(pair) for pair in IN_STYLE.findall(text)]
-    return [url for url in found if url.startswith(("http:", "https:", "//"))]
+        result += ["".join(pair) for pair in IN_STYLE.findall(text)]
+    return [url for url in result if url.startswith(("http:", "https:", "//"))]
 
 
 @pytest.fixture(scope="module")

@@ -41,9 +41,9 @@ def test_marion_follows_the_sphere(run, tmp_path):
     table = tmp_path / "paths.csv"
     options = ("--dim", "12", "--length", "3", "--time", "0.5", "--seeds", "2")
     code, out, _ = run("marion", *options, "--rate", "0.05", "--csv", table, "--json")
-    found = json.loads(out)
+    result = json.loads(out)
     assert code == 0
-    assert found["bayes_risk_keys"] >= found["bayes_risk_scores"] >= found["bayes_risk_tokens"]
+    assert result["bayes_risk_keys"] >= result["bayes_risk_scores"] >= result["bayes_risk_tokens"]
     assert set(pd.read_csv(table)["method"]) == {"descent", "flow"}
     where = ("--task", "marion", "--relevant-std", "0.7", "--signal", "4", "--length", "3")
     code, out, _ = run("population", *where, "--json")

@@ -13,11 +13,11 @@ from slrlab.experiments import labels as experiment
 def test_the_parameter_of_a_task_is_an_option(run):
     options = ("--signal", "4", "--length", "3", "--json")
     code, out, _ = run("population", "--task", "needles", "--needles", "2", *options)
-    found = json.loads(out)
+    result = json.loads(out)
     assert code == 0
-    assert (found["task"], found["needles"]) == ("needles", 2)
+    assert (result["task"], result["needles"]) == ("needles", 2)
     exact = minimal_risk(NeedlesSLR(4.0, 3, needles=2), "softmax")
-    assert found["risk"] == pytest.approx(exact.risk)
+    assert result["risk"] == pytest.approx(exact.risk)
     code, out, _ = run("population", "--task", "hard-negative", "--similarity", "0.25", *options)
     risk = bayes_risk(HardNegativeSLR(4.0, 3, similarity=0.25)).risk
     assert json.loads(out)["bayes_risk"] == pytest.approx(risk)
@@ -40,9 +40,9 @@ def test_laws_of_tokens(run):
     assert "rademacher" in out
     assert "drift b" in out
     code, out, _ = run("universality", *arguments, "--json")
-    found = json.loads(out)
-    assert [one["law"] for one in found["verdicts"]] == ["rademacher"]
-    assert {row["quantity"] for row in found["rows"]} >= {"test_risk", "q_v"}
+    result = json.loads(out)
+    assert [one["law"] for one in result["verdicts"]] == ["rademacher"]
+    assert {row["quantity"] for row in result["rows"]} >= {"test_risk", "q_v"}
     code, out, _ = run("simulate", *arguments[:8], "--dim", "20", "--token-law", "student(5)")
     assert code == 0
 
@@ -57,9 +57,9 @@ def test_what_labels_are_worth(run, monkeypatch):
     assert "keys by cross entropy" in out
     assert labels_command.ALPHAS
     code, out, _ = run("labels", *arguments, "--loss", "least squares", "--json")
-    found = json.loads(out)
-    assert (found["loss"], found["rows"][0]["alpha"]) == ("least squares", 2.0)
-    assert found["rows"][0]["y_overlap"] == 0.3
+    result = json.loads(out)
+    assert (result["loss"], result["rows"][0]["alpha"]) == ("least squares", 2.0)
+    assert result["rows"][0]["y_overlap"] == 0.3
 
 
 @pytest.mark.parametrize(

@@ -136,8 +136,8 @@ def test_a_number_that_is_not_to_be_trusted_has_its_reason(monkeypatch):
         (Status.UNSTABLE, 0.5, "the prox jumps at α = 8"),
         (Status.DIVERGED, 0.5, "no solution"),
     ):
-        found = replace(theory, test_risk=0.5, replicon=replicon, status=status)
-        monkeypatch.setattr(atlas_module, "trained_curve", lambda *_, found=found: [found])
+        result = replace(theory, test_risk=0.5, replicon=replicon, status=status)
+        monkeypatch.setattr(atlas_module, "trained_curve", lambda *_, result=result: [result])
         row = atlas_training(["linear"], alphas=[ALPHA], workers=1).iloc[0]
         assert words in row["reason"]
         assert row["status"] == str(status)
@@ -154,8 +154,8 @@ def test_a_risk_is_compared_if_it_has_no_reason_against_it_or_an_interval(frame)
 
 def test_weights_that_grow_with_a_learned_bias_may_be_worse_than_nothing():
     theory = erm_theory(TASK, "relu2", alpha=ALPHA, ridge_k=1.0, ridge_v=200.0, tolerance=0.1)
-    found = replace(theory, test_risk=1.06, test_risk_error=0.0, status=Status.SAMPLED)
-    rows = atlas_module._finite_rows("relu2", TASK, [ALPHA], [found], {ALPHA: "none"})
+    result = replace(theory, test_risk=1.06, test_risk_error=0.0, status=Status.SAMPLED)
+    rows = atlas_module._finite_rows("relu2", TASK, [ALPHA], [result], {ALPHA: "none"})
     assert rows[0]["risk"] == 1.06
     assert rows[0]["reason"] == WORSE
 

@@ -21,8 +21,8 @@ SETTING = {"signal": 4.0, "length": 3, "activations": KINDS}
     [("similarity", [0.0, 0.6]), ("needles", [1, 2]), ("variance", [1.0, 6.0])],
 )
 def test_the_risks_along_a_direction(direction, values):
-    found = departure(direction, values, **SETTING)
-    origin, away = found.points
+    result = departure(direction, values, **SETTING)
+    origin, away = result.points
     assert origin.value == DIRECTIONS[direction].origin
     spiked = bayes_risk(SpikedSLR(4.0, 3)).risk
     assert origin.bayes_risk == pytest.approx(spiked, abs=1e-12)
@@ -33,13 +33,13 @@ def test_the_risks_along_a_direction(direction, values):
     risks = {name: minimal_risk(task, name).risk for name in ("softmax", *KINDS)}
     assert away.best_risk == pytest.approx(min(risks.values()))
     assert away.best == min(risks, key=risks.get)
-    assert len(found.activations) == 6
-    frame = found.to_frame()
+    assert len(result.activations) == 6
+    frame = result.to_frame()
     assert frame[direction].tolist() == values
-    assert found.to_dict()["rows"][1]["softmax_excess"] == pytest.approx(away.softmax_excess)
-    columns, rows = found.table()
+    assert result.to_dict()["rows"][1]["softmax_excess"] == pytest.approx(away.softmax_excess)
+    columns, rows = result.table()
     assert len(columns) == len(rows[0])
-    assert found.plot().get_xlabel() == direction
+    assert result.plot().get_xlabel() == direction
 
 
 def test_elementwise_maps_overtake_softmax_with_two_needles():

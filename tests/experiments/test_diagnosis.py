@@ -114,24 +114,24 @@ def test_a_log_ratio_that_is_not_linear():
     values = rng.standard_normal((3000, 10))
     locations = rng.integers(10, size=3000)
     values[np.arange(3000), locations] = 2.0 + math.sqrt(3.0) * rng.standard_normal(3000)
-    found = diagnose_scores(values, locations)
-    assert len(found.task.knots) > 2
+    result = diagnose_scores(values, locations)
+    assert len(result.task.knots) > 2
     ratio = -((values - 2.0) ** 2) / 6.0 + values**2 / 2.0
     posterior = np.exp(ratio - ratio.max(axis=1, keepdims=True))
     posterior /= posterior.sum(axis=1, keepdims=True)
     exact = 1.0 - (posterior**2).sum(axis=1).mean()
-    assert found.bayes_risk == pytest.approx(exact, abs=0.02)
-    assert minimal_risk(found.task, "softmax").risk > found.bayes_risk + 0.005
+    assert result.bayes_risk == pytest.approx(exact, abs=0.02)
+    assert minimal_risk(result.task, "softmax").risk > result.bayes_risk + 0.005
 
 
 def test_the_largest_score_is_relevant():
     """Max-SLR at infinite signal is no tilted task: the fit still knows who is found."""
     keys, locations = drawn(MaxSLR(math.inf, 8), 1000)
-    found = diagnose_scores(keys, locations)
-    assert found.hit_rate == 1.0
-    assert found.risk < 0.8
+    result = diagnose_scores(keys, locations)
+    assert result.hit_rate == 1.0
+    assert result.risk < 0.8
     # the independence of the fit fails here, and the two columns say so
-    assert found.predicted_hit_rate < 0.97
+    assert result.predicted_hit_rate < 0.97
 
 
 def test_other_activations_and_lengths():
@@ -154,21 +154,21 @@ def test_other_activations_and_lengths():
 
 def test_scores_far_above_all_others_are_reported():
     keys, locations = drawn(SpikedSLR(100.0, 5), 200)
-    found = diagnose_scores(keys, locations)
-    assert found.status == "boundary"
-    assert found.beyond > 0.9
-    assert found.hit_rate == 1.0
+    result = diagnose_scores(keys, locations)
+    assert result.status == "boundary"
+    assert result.beyond > 0.9
+    assert result.hit_rate == 1.0
 
 
 def test_a_sink_helps_where_some_sequences_hold_nothing():
     rng = np.random.default_rng(3)
     keys, locations = drawn(TASK, 1000)
     empty = rng.standard_normal((1000, 12))
-    found = diagnose_scores(
+    result = diagnose_scores(
         np.concatenate([keys, empty]), np.concatenate([locations, rng.integers(12, size=1000)])
     )
-    assert math.isfinite(found.log_sink)
-    assert found.sink_risk < found.tuned_risk - 0.005
+    assert math.isfinite(result.log_sink)
+    assert result.sink_risk < result.tuned_risk - 0.005
 
 
 def test_results_as_data_and_pictures(head):

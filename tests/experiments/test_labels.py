@@ -15,29 +15,29 @@ TASK = SpikedSLR(2.0, 3)
 
 def test_a_large_ridge_gives_the_mean_of_centred_tokens():
     """Its overlap is known; so is that of the best method, which softmax cannot reach."""
-    found = simulate_labels(
+    result = simulate_labels(
         TASK, alpha=2.0, dim=200, ridge_k=1e4, ridge_v=1.0, seeds=8, test_samples=0
     )
     expected = labelled_overlap(TASK, 2.0, centred=True)
-    assert found.key_overlap == pytest.approx(expected, abs=4.0 * found.key_overlap_error)
-    assert found.key_overlap_error < 0.02
+    assert result.key_overlap == pytest.approx(expected, abs=4.0 * result.key_overlap_error)
+    assert result.key_overlap_error < 0.02
     assert labelled_overlap(TASK, 2.0, centred=False) == pytest.approx(0.8)
     assert expected == pytest.approx(8.0 / 11.0)
-    assert math.isnan(found.test_risk)
+    assert math.isnan(result.test_risk)
 
 
 def test_a_simulation_of_labels():
     given = {"alpha": 4.0, "dim": 60, "ridge_k": 1.0, "ridge_v": 1.0, "seeds": 3}
-    found = simulate_labels(TASK, **given, test_samples=2000)
-    assert found.status == "sampled"
-    assert 0.4 < found.key_overlap < 1.0
-    assert found.estimate("m_k").error == found.errors["m_k"]
-    assert found.samples == 240
-    assert np.mean(found.values["key_overlap"]) == pytest.approx(found.key_overlap)
+    result = simulate_labels(TASK, **given, test_samples=2000)
+    assert result.status == "sampled"
+    assert 0.4 < result.key_overlap < 1.0
+    assert result.estimate("m_k").error == result.errors["m_k"]
+    assert result.samples == 240
+    assert np.mean(result.values["key_overlap"]) == pytest.approx(result.key_overlap)
     other = simulate_labels(TASK, **given, test_samples=2000, loss="least squares")
-    assert other.test_risk == pytest.approx(found.test_risk, abs=0.1)
-    assert len(found.plot().lines) == 1
-    assert "key overlap" in str(found)
+    assert other.test_risk == pytest.approx(result.test_risk, abs=0.1)
+    assert len(result.plot().lines) == 1
+    assert "key overlap" in str(result)
 
 
 def test_separable_labels_are_a_status():
@@ -60,10 +60,10 @@ def quick(monkeypatch):
 
 
 def test_what_a_label_is_worth(quick):
-    found = labels_worth(TASK, alpha=[4.0, 1.0], dim=40, seeds=2)
-    few, many = found.points
+    result = labels_worth(TASK, alpha=[4.0, 1.0], dim=40, seeds=2)
+    few, many = result.points
     assert (few.alpha, many.alpha) == (1.0, 4.0)
-    for one in found.points:
+    for one in result.points:
         # the overlap α/(α + 5) is reached at 5·overlap/(1 − overlap)
         assert one.worth == pytest.approx(
             5.0 * one.overlap / (1.0 - one.overlap) / one.alpha, rel=0.02
@@ -72,11 +72,11 @@ def test_what_a_label_is_worth(quick):
         assert one.y_overlap == pytest.approx(one.alpha / (one.alpha + 5.0))
         assert one.risk < 1.0
     assert many.overlap > few.overlap
-    columns, rows = found.table()
+    columns, rows = result.table()
     assert {len(row) for row in rows} == {len(columns)}
-    assert found.to_frame()["alpha"].tolist() == [1.0, 4.0]
-    assert len(found.to_dict()["curve"]) > 10
-    assert found.plot().get_xscale() == "log"
+    assert result.to_frame()["alpha"].tolist() == [1.0, 4.0]
+    assert len(result.to_dict()["curve"]) > 10
+    assert result.plot().get_xscale() == "log"
 
 
 def test_the_same_overlap_is_found_by_interpolation():
@@ -90,8 +90,8 @@ def test_the_same_overlap_is_found_by_interpolation():
 
 @pytest.mark.slow
 def test_labels_are_worth_more_than_one_y():
-    found = labels_worth(TASK, alpha=[2.0], dim=150, seeds=4, tolerance=1e-2)
-    (one,) = found.points
+    result = labels_worth(TASK, alpha=[2.0], dim=150, seeds=4, tolerance=1e-2)
+    (one,) = result.points
     assert one.status == "sampled"
     assert 2.0 < one.worth < 12.0
     assert one.risk < one.y_risk

@@ -18,8 +18,10 @@ from slrlab import (
 
 def test_signals_against_the_closed_form_and_by_evaluation():
     length, risk, noise = 50, 0.3, 0.2
-    found = require(risk=risk, length=length, noise=noise, activations=["softmax", "erf", "linear"])
-    by_name = {need.activation: need for need in found.needs}
+    result = require(
+        risk=risk, length=length, noise=noise, activations=["softmax", "erf", "linear"]
+    )
+    by_name = {need.activation: need for need in result.needs}
     assert list(by_name) == ["Bayes", "softmax", "erf", "linear"]
     # E = Δ² + (L − 1)/(L + ν(L − 1)/L), solved for ν
     exact = ((length - 1.0) / (risk - noise**2) - length) * length / (length - 1.0)
@@ -33,23 +35,23 @@ def test_signals_against_the_closed_form_and_by_evaluation():
         below = SpikedSLR(0.999 * need.signal, length, noise)
         less = bayes_risk(below) if name == "Bayes" else minimal_risk(below, name)
         assert less.risk > risk
-    assert found.possible
-    assert found.status == "converged"
+    assert result.possible
+    assert result.status == "converged"
 
 
 def test_hit_rates_are_one_row_for_all_activations():
-    found = require(hit_rate=0.9, length=[10, 1000])
-    assert [need.activation for need in found.needs] == ["any increasing"] * 2
-    for need, length in zip(found.needs, (10, 1000), strict=True):
+    result = require(hit_rate=0.9, length=[10, 1000])
+    assert [need.activation for need in result.needs] == ["any increasing"] * 2
+    for need, length in zip(result.needs, (10, 1000), strict=True):
         assert hit_rate(SpikedSLR(need.signal, length)) == pytest.approx(0.9, abs=1e-6)
         assert need.value >= 0.9 - 1e-12
 
 
 def test_a_floor_is_an_impossible_demand():
-    found = require(risk=0.5, length=10, task="max", activations="linear")
-    bayes, linear = found.needs
+    result = require(risk=0.5, length=10, task="max", activations="linear")
+    bayes, linear = result.needs
     assert bayes.possible
-    assert not found.possible
+    assert not result.possible
     assert math.isnan(linear.signal)
     floor = minimal_risk(MaxSLR(math.inf, 10), "linear").risk
     assert linear.value == pytest.approx(floor, rel=1e-9)
@@ -64,9 +66,9 @@ def test_what_is_met_without_any_signal():
 
 @pytest.mark.slow
 def test_samples_against_the_theory_of_training():
-    found = require(risk=0.6, length=2, signal=4.0, activations="linear", tolerance=5e-3)
-    bayes, linear = found.needs
-    assert found.unknown == "alpha"
+    result = require(risk=0.6, length=2, signal=4.0, activations="linear", tolerance=5e-3)
+    bayes, linear = result.needs
+    assert result.unknown == "alpha"
     task = SpikedSLR(4.0, 2)
     assert bayes_optimal(task, alpha=bayes.alpha).risk_it <= 0.6
     assert bayes_optimal(task, alpha=0.95 * bayes.alpha).risk_it > 0.6
@@ -89,14 +91,14 @@ def test_too_little_signal_is_impossible_for_any_number_of_samples():
 
 
 def test_tables_and_pictures():
-    found = require(risk=0.4, length=[5, 50], activations=["softmax", "linear"])
-    frame = found.to_frame()
+    result = require(risk=0.4, length=[5, 50], activations=["softmax", "linear"])
+    frame = result.to_frame()
     assert len(frame) == 6
-    axes = found.plot()
+    axes = result.plot()
     assert len(axes.lines) == 3
     assert axes.get_xlabel() == "length"
-    assert str(found) == "signal for a risk of at most 0.4"
-    columns, rows = found.table()
+    assert str(result) == "signal for a risk of at most 0.4"
+    columns, rows = result.table()
     assert columns[:3] == ["length", "activation", "signal"]
     assert [row[0] for row in rows] == ["5"] * 3 + ["50"] * 3
 

@@ -21,20 +21,20 @@ def path(values):
 def test_stages_of_a_made_up_path():
     asleep, mean = [[0.01, 0.0], [0.0, 0.01]], [[0.6, 0.4], [0.3, 0.2]]
     first, both = [[1.0, 0.1], [0.3, 0.3]], [[1.0, 0.0], [0.1, 1.0]]
-    found = stages_of(path([asleep, mean, mean, first, both, both]))
-    assert found.common == (1.0, 2.0)
-    assert found.order == (0, 1)
-    assert [tuple(stage) for stage in found.learned] == [(0, 0, 3.0), (1, 1, 4.0)]
-    assert found.redundant == 0
-    assert str(found) == "mean 1–2, direction 1 by head 1 at 3, direction 2 by head 2 at 4"
+    result = stages_of(path([asleep, mean, mean, first, both, both]))
+    assert result.common == (1.0, 2.0)
+    assert result.order == (0, 1)
+    assert [tuple(stage) for stage in result.learned] == [(0, 0, 3.0), (1, 1, 4.0)]
+    assert result.redundant == 0
+    assert str(result) == "mean 1–2, direction 1 by head 1 at 3, direction 2 by head 2 at 4"
 
 
 def test_a_direction_that_is_lost_again_is_not_learned():
     one, other = [[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [0.0, 1.0]]
-    found = stages_of(path([one, other, other]))
-    assert found.common is None
-    assert [tuple(stage) for stage in found.learned] == [(1, 1, 0.0)]
-    assert found.redundant == 1
+    result = stages_of(path([one, other, other]))
+    assert result.common is None
+    assert [tuple(stage) for stage in result.learned] == [(1, 1, 0.0)]
+    assert result.redundant == 1
     assert str(stages_of(path([[[0.0, 0.0]]]))) == "none"
 
 
@@ -46,8 +46,8 @@ def test_limits_of_the_stages_exclude_each_other():
         for x in angle:
             one = path([[[np.cos(x), np.sin(x)]]])
             one.task = task
-            found = stages_of(one)
-            assert found.common is None or not found.learned
+            result = stages_of(one)
+            assert result.common is None or not result.learned
 
 
 @pytest.fixture(scope="module")

@@ -60,13 +60,13 @@ def estimates(theory):
 
 def scores(theory, simulation):
     """Return the gap of each quantity as a normal score."""
-    found = {}
+    result = {}
     for name, exact in estimates(theory).items():
         seen = simulation.estimate(name)
         if name == "test_risk":
             seen = Estimate(simulation.test_risk, simulation.test_risk_error, seen.freedom)
-        found[name] = normal_score(difference(seen, exact))
-    return found
+        result[name] = normal_score(difference(seen, exact))
+    return result
 
 
 def test_every_activation_is_compared_or_has_its_reason():
@@ -85,8 +85,8 @@ def test_theory_is_simulated_training(name):
     assert theory.status is Status.SAMPLED or (name in FLAT and theory.status is Status.UNSTABLE)
     assert theory.bistable_fraction < 0.05
     assert theory.replicon < 1.0
-    found = scores(theory, simulation)
-    assert max(map(abs, found.values())) < 3.0, found
+    result = scores(theory, simulation)
+    assert max(map(abs, result.values())) < 3.0, result
 
 
 @pytest.mark.slow
@@ -109,8 +109,8 @@ def test_keys_that_vanish_are_compared_with_their_limit(name, limit):
     assert theory.q_k < 1e-2
     assert simulation.q_k < 1e-2
     kept = ("m_v", "q_v", "train_mse", "test_risk")
-    found = scores(theory, simulation)
-    assert max(abs(found[key]) for key in kept) < 3.0, found
+    result = scores(theory, simulation)
+    assert max(abs(result[key]) for key in kept) < 3.0, result
     scaleless = estimates(erm_theory(TASK, limit, **setting, ridge_k=0.0, tolerance=5e-3))
     for key in kept:
         assert abs(normal_score(difference(estimates(theory)[key], scaleless[key]))) < 3.0
@@ -138,8 +138,8 @@ def test_theory_is_simulated_training_without_a_scale(name):
     theory = erm_theory(TASK, name, **setting, tolerance=5e-3)
     assert theory.status is Status.SAMPLED
     simulation = simulate_erm(TASK, name, **setting, dim=150, seeds=8, test_samples=4000)
-    found = scores(theory, simulation)
-    assert max(abs(found[key]) for key in ("q_v", "train_mse", "test_risk")) < 3.0, found
+    result = scores(theory, simulation)
+    assert max(abs(result[key]) for key in ("q_v", "train_mse", "test_risk")) < 3.0, result
     cosines = [one.m_k / one.q_k**0.5 for one in (theory, simulation)]
     assert abs(cosines[0]) == pytest.approx(abs(cosines[1]), abs=0.01)
 
@@ -159,8 +159,8 @@ def test_the_theory_reports_weights_that_jump(name):
 def test_theory_is_simulated_training_at_random_lengths(name):
     theory, simulation = solved(SpikedSLR(5.0, "1,2,4"), name, (1.0, 1.0))
     assert theory.status is Status.SAMPLED
-    found = scores(theory, simulation)
-    assert max(map(abs, found.values())) < 3.0, found
+    result = scores(theory, simulation)
+    assert max(map(abs, result.values())) < 3.0, result
 
 
 def test_at_one_length_only_the_ridges_change():

@@ -47,11 +47,11 @@ def sampled_risk(task, activation, length, keys, values, samples, seed):
 @pytest.mark.parametrize(("fit", "use"), [(4, 12), (9, 3)])
 def test_the_risk_is_that_of_sampled_sequences(name, fit, use):
     result = length_transfer(TASK, name, fit=fit, use=use, rule=["constant", "log"])
-    found = minimal_risk(replace(TASK, length=LengthLaw.of(fit)), name)
+    outcome = minimal_risk(replace(TASK, length=LengthLaw.of(fit)), name)
     constant, log = result.points
     for seed, point in enumerate((constant, log)):
         factor = math.log(use) / math.log(fit) if point.rule == "log" else 1.0
-        keys, values = (factor * found.m_k, 0.0), (found.m_v, 0.0)
+        keys, values = (factor * outcome.m_k, 0.0), (outcome.m_v, 0.0)
         activation = make_activation(name)
         risk, error = sampled_risk(TASK, activation, use, keys, values, 80_000, seed)
         assert abs(point.risk - risk) < 3.0 * error

@@ -21,7 +21,7 @@ SETTING = {"alpha": 4.0, "ridge_k": 1.0, "ridge_v": 1.0}
 
 
 @pytest.fixture(scope="module")
-def found():
+def result():
     return universality(
         SpikedSLR(2.0, 2, 0.3),
         "softmax",
@@ -34,33 +34,33 @@ def found():
     )
 
 
-def test_every_law_is_compared_with_the_theories_that_may_hold(found):
-    pairs = [(one.law, one.theory) for one in found.verdicts]
+def test_every_law_is_compared_with_the_theories_that_may_hold(result):
+    pairs = [(one.law, one.theory) for one in result.verdicts]
     assert pairs == [
         ("rademacher", UNCORRELATED),
         ("gaussian+ar1(0.5)", UNCORRELATED),
         ("gaussian+ar1(0.5)", CORRELATED),
         ("laplace+ar1(0.5)+shared(0.2)", UNCORRELATED),  # no theory for tokens that share a part
     ]
-    rows = found.to_frame()
+    rows = result.to_frame()
     assert len(rows) == 4 * len(QUANTITIES) * 3
     assert set(rows["dim"]) == {40, 80, math.inf}
     finite = rows[np.isfinite(rows["dim"])]
     np.testing.assert_allclose(finite["gap"], finite["simulation"] - finite["theory_value"])
     assert (rows["p_value"] >= 0.0).all()
-    assert "verdicts" in found.to_dict()
-    columns, table = found.table()
+    assert "verdicts" in result.to_dict()
+    columns, table = result.table()
     assert {len(row) for row in table} == {len(columns)}
-    assert len(found.plot().containers) == 2
+    assert len(result.plot().containers) == 2
 
 
-def test_the_fit_is_that_of_the_gaps(found):
-    rows = found.to_frame()
+def test_the_fit_is_that_of_the_gaps(result):
+    rows = result.to_frame()
     one = rows[(rows["law"] == "rademacher") & (rows["quantity"] == "q_v")].set_index("dim")
     # two dimensions: the line goes through both points
     line = one["gap"][math.inf] + one["drift"][math.inf] / np.array([40.0, 80.0])
     np.testing.assert_allclose(line, one["gap"][[40, 80]], atol=1e-12)
-    fit = found.verdicts[0].limits["q_v"]
+    fit = result.verdicts[0].limits["q_v"]
     assert fit.value.value == pytest.approx(one["gap"][math.inf])
 
 

@@ -30,10 +30,10 @@ def work():
 
 def finished(work, user, calls):
     end = time.monotonic() + 60.0
-    while not (found := work.progress(user, calls)).complete:
+    while not (result := work.progress(user, calls)).complete:
         assert time.monotonic() < end
         time.sleep(0.01)
-    return found
+    return result
 
 
 def test_quick_calls_are_there_at_once_and_others_follow(work):
@@ -54,9 +54,9 @@ def test_users_share_what_is_known_and_are_served_in_turn(work):
 
 
 def test_an_error_is_a_line_and_the_other_calls_go_on(work):
-    found = finished(work, "a", [Call(double, (-1,)), Call(double, (3,))])
-    assert found.errors == ["number must be >= 0"]
-    assert [row["double"] for row in found.rows] == [6]
+    result = finished(work, "a", [Call(double, (-1,)), Call(double, (3,))])
+    assert result.errors == ["number must be >= 0"]
+    assert [row["double"] for row in result.rows] == [6]
 
 
 def test_a_bounded_number_of_rows_is_kept(work, monkeypatch):

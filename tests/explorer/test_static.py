@@ -147,8 +147,8 @@ def test_the_atlas_is_ranked_by_a_setting_and_sorted_by_a_click(show):
 
 def test_plan_has_what_require_answers(show):
     shown = numbers(chosen(show, "plan"))["signal"].astype(float)
-    found = require(risk=0.2, length=100, activations=["softmax", "erf"])
-    for need in found.needs:
+    result = require(risk=0.2, length=100, activations=["softmax", "erf"])
+    for need in result.needs:
         assert shown[need.activation] == pytest.approx(need.signal, rel=0.005)
     assert "linear" not in shown  # it would need more than the table has
 

@@ -114,11 +114,11 @@ def test_samples_show_rough_points_until_the_best_ridges_are_found():
     rough = [call for call in view.calls(controls) if call.stage == 0]
     assert [call.given[2] for call in rough] == [4.0, 32.0, 1.0]
     kept = stored_trained_row(SpikedSLR(4.0, 3), "linear", 4.0)
-    found = kept | {"part": "trained", "trusted": True}
-    guess = found | {"rough": True, "risk": found["risk"] + 0.01}
+    result = kept | {"part": "trained", "trusted": True}
+    guess = result | {"rough": True, "risk": result["risk"] + 0.01}
     frame = view.frame([guess], controls)
     assert "upper bound" in view.notes(frame, controls)[0]
-    assert view.frame([guess, found], controls)["risk"].tolist() == [found["risk"]]
+    assert view.frame([guess, result], controls)["risk"].tolist() == [result["risk"]]
     given = replace(controls, ridge="given")
     assert all(call.stage for call in view.calls(given))
 

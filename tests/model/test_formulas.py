@@ -60,6 +60,6 @@ def test_logarithms_do_not_overflow():
 )
 def test_kinks_and_narrow_features_are_found(text, bends):
     with np.errstate(all="ignore"):
-        found, width = _features(Formula.read(text))
-    assert set(bends) <= set(np.round(found, 9))
+        result, width = _features(Formula.read(text))
+    assert set(bends) <= set(np.round(result, 9))
     assert (width < 0.5) == any(c in text for c in ("1e4", "1e6", "100"))

@@ -267,10 +267,10 @@ def answers(tmp_path_factory):
         timeout=1800,
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    found, events = json.loads(done.stdout)
+    result, events = json.loads(done.stdout)
     assert not events  # nothing was run, imported or opened
     assert not list(folder.iterdir())
-    return dict(zip(REFUSED + COMPUTED, found, strict=True))
+    return dict(zip(REFUSED + COMPUTED, result, strict=True))
 
 
 def test_there_are_many_and_all_differ():

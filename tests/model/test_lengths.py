@@ -58,18 +58,18 @@ def test_bad_lengths_are_named_with_what_is_accepted(value):
     "law", ["3", "1", "2", "1,2,3", "4,9,1000", "uniform(1,40)", "poisson(6)", "geometric(7)"]
 )
 def test_generating_function_is_the_sum_over_lengths(law):
-    found = LengthLaw.of(law)
+    result = LengthLaw.of(law)
     log_z = np.array([[-3.0, -0.7], [-0.01, 0.0]])
-    n = np.array(found.lengths, dtype=float) - 1.0
+    n = np.array(result.lengths, dtype=float) - 1.0
     z = np.exp(log_z)[..., None]
-    p = np.array(found.probabilities)
+    p = np.array(result.probabilities)
     with np.errstate(divide="ignore"):
         expected = [
             (p * z**n).sum(-1),
             (p * n * z ** np.maximum(n - 1, 0)).sum(-1),
             (p * n * (n - 1) * z ** np.maximum(n - 2, 0)).sum(-1),
         ]
-    for got, want in zip(found.generating(log_z), expected, strict=True):
+    for got, want in zip(result.generating(log_z), expected, strict=True):
         np.testing.assert_allclose(got, want, rtol=2e-12, atol=1e-300)
 
 

@@ -61,8 +61,8 @@ def _entmax15(scores: Tensor, seen: Tensor, count: Tensor, scalar: Tensor) -> Te
         ordered = halves.masked_fill(~seen, -2.0).sort(-1, descending=True).values
         sizes = torch.arange(1, ordered.shape[-1] + 1, dtype=scores.dtype)
         mean = ordered.cumsum(-1) / sizes
-        spread = (ordered**2).cumsum(-1) - sizes * mean**2
-        thresholds = mean - ((1.0 - spread) / sizes).clamp(min=0.0).sqrt()
+        squares = (ordered**2).cumsum(-1) - sizes * mean**2
+        thresholds = mean - ((1.0 - squares) / sizes).clamp(min=0.0).sqrt()
         support = (thresholds <= ordered).sum(-1, keepdim=True)
         threshold = thresholds.gather(-1, support - 1)
         roots = (halves - threshold).clamp(min=0.0) * seen

@@ -122,10 +122,10 @@ def test_predictions_and_attention(drawn):
     weights = fit.attention(sequences)
     assert [len(one) for one in weights] == data.lengths.tolist()
     assert all(one.sum() == pytest.approx(1.0) for one in weights)
-    found = fit.predict(sequences)
-    assert (found < data.lengths).all()
+    result = fit.predict(sequences)
+    assert (result < data.lengths).all()
     assert fit.score(sequences, data.locations) == pytest.approx(fit.hit_rate)
-    assert fit.hit_rate == pytest.approx((found == data.locations).mean())
+    assert fit.hit_rate == pytest.approx((result == data.locations).mean())
     assert fit.plot().lines
     assert "cross entropy" in str(fit)
     assert len(fit.to_dict()["k"]) == DIM

@@ -28,11 +28,11 @@ HALF = TokenLaw.of("gaussian+ar1(0.5)")
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
 def test_without_correlations_it_is_the_usual_theory(task):
     usual = erm_theory(task, "softmax", **RIDGES, tolerance=3e-3)
-    found = correlated_theory(task, "softmax", **RIDGES, spectrum=[1.0] * 5, tolerance=3e-3)
+    theory = correlated_theory(task, "softmax", **RIDGES, spectrum=[1.0] * 5, tolerance=3e-3)
     for name in (*NUMBERS, "replicon"):
-        assert getattr(found, name) == pytest.approx(getattr(usual, name), rel=1e-5), name
-    assert found.uncorrelated.objective == pytest.approx(usual.objective, rel=1e-5)
-    assert found.signal_factor == pytest.approx(1.0)
+        assert getattr(theory, name) == pytest.approx(getattr(usual, name), rel=1e-5), name
+    assert theory.uncorrelated.objective == pytest.approx(usual.objective, rel=1e-5)
+    assert theory.signal_factor == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("shifted", [True, False], ids=["spiked", "selection"])
@@ -62,14 +62,14 @@ def test_overlaps_and_conjugates_are_inverse_to_each_other(shifted, kind):
 @pytest.mark.parametrize("entries", ["gaussian", "rademacher"])
 def test_training_on_correlated_tokens(task, entries):
     law = f"{entries}+ar1(0.5)"
-    found = correlated_theory(task, "softmax", **RIDGES, spectrum=HALF.spectrum())
+    result = correlated_theory(task, "softmax", **RIDGES, spectrum=HALF.spectrum())
     seen = simulate_erm(
         task, "softmax", **RIDGES, dim=700, seeds=16, test_samples=10_000, token_law=law, seed=40
     )
     wrong = erm_theory(task, "softmax", **RIDGES, tolerance=1e-3)
     scores, others = {}, {}
     for name in NUMBERS:
-        for theory, kept in ((found, scores), (wrong, others)):
+        for theory, kept in ((result, scores), (wrong, others)):
             error = theory.errors.get(name, theory.test_risk_error)
             exact = Estimate(getattr(theory, name), error, BLOCKS - 1.0)
             kept[name] = abs(normal_score(difference(seen.estimate(name), exact)))

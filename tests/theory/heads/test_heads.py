@@ -123,16 +123,16 @@ def test_fewer_and_more_heads_than_directions():
 def test_the_general_formula_contains_the_aligned_one():
     aligned = heads_risk(EXAMPLE, "softmax")
     scale = aligned.heads[0].m_k
-    found = heads_moments(EXAMPLE, "softmax", scale * np.eye(4), samples=1 << 16, seed=1)
+    result = heads_moments(EXAMPLE, "softmax", scale * np.eye(4), samples=1 << 16, seed=1)
     head = aligned.heads[0]
-    assert np.diag(found.A) * 4.0 == pytest.approx(head.A, abs=0.02)
-    assert np.diag(found.B) == pytest.approx((head.B + 3.0 * head.B_idle) / 4.0, abs=0.01)
-    own = 1.0 - float(np.sum(np.diag(found.A) ** 2 / np.diag(found.B)))
+    assert np.diag(result.A) * 4.0 == pytest.approx(head.A, abs=0.02)
+    assert np.diag(result.B) == pytest.approx((head.B + 3.0 * head.B_idle) / 4.0, abs=0.01)
+    own = 1.0 - float(np.sum(np.diag(result.A) ** 2 / np.diag(result.B)))
     assert own == pytest.approx(aligned.risk, abs=0.01)
-    assert found.risk < own  # values along several directions can only help
+    assert result.risk < own  # values along several directions can only help
     # a head that attends to all tokens alike lets the others subtract their mean
     more = np.vstack([scale * np.eye(4), np.zeros((1, 4))])
-    assert heads_moments(EXAMPLE, "softmax", more, seed=1).risk < found.risk
+    assert heads_moments(EXAMPLE, "softmax", more, seed=1).risk < result.risk
     copies = np.vstack([scale * np.eye(4)] * 2)
     assert heads_moments(EXAMPLE, "softmax", copies, seed=1).risk == pytest.approx(
         heads_moments(EXAMPLE, "softmax", copies[:4], seed=1).risk, abs=1e-9
@@ -142,22 +142,22 @@ def test_the_general_formula_contains_the_aligned_one():
 @pytest.mark.parametrize("task", [EXAMPLE, MultiHeadSLR([1.0, 4.0], "2,5", 0.3)], ids=["4", "2"])
 def test_a_uniform_head_subtracts_the_mean_of_the_weights(task):
     """The closed form against the general formula at the same keys."""
-    found = heads_risk(task, "softmax", uniform=True)
+    result = heads_risk(task, "softmax", uniform=True)
     keys = np.zeros((task.directions + 1, task.directions))
-    for row, head in enumerate(found.heads):
+    for row, head in enumerate(result.heads):
         keys[row, head.direction] = head.m_k
     sampled = heads_moments(task, "softmax", keys, samples=1 << 16, seed=3)
-    assert abs(Estimate(sampled.risk, sampled.error).z_score(found.risk)) < 3.5
-    assert found.bayes_risk < found.risk < heads_risk(task, "softmax").risk
+    assert abs(Estimate(sampled.risk, sampled.error).z_score(result.risk)) < 3.5
+    assert result.bayes_risk < result.risk < heads_risk(task, "softmax").risk
     with pytest.raises(ValueError, match=r"^uniform must be False for weights that do not sum to"):
         heads_risk(task, "erf", uniform=True)
 
 
 def test_the_bayes_softmax_by_the_general_formula():
     keys = np.diag(np.sqrt(UNEQUAL.signals))
-    found = heads_moments(UNEQUAL, "bayes-softmax", keys, samples=1 << 17, seed=4)
-    assert abs(Estimate(found.risk, found.error).z_score(heads_bayes_risk(UNEQUAL).risk)) < 3.5
-    assert found.values == pytest.approx(np.eye(3), abs=0.06)
+    result = heads_moments(UNEQUAL, "bayes-softmax", keys, samples=1 << 17, seed=4)
+    assert abs(Estimate(result.risk, result.error).z_score(heads_bayes_risk(UNEQUAL).risk)) < 3.5
+    assert result.values == pytest.approx(np.eye(3), abs=0.06)
 
 
 def test_best_values_of_given_moments():

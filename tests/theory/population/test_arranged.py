@@ -87,8 +87,8 @@ def test_needles_that_are_all_tokens_or_all_but_one():
     for name in ("softmax", "linear", "sparsemax"):
         assert minimal_risk(NeedlesSLR(4.0, 5, needles=5), name).risk == pytest.approx(0, abs=1e-12)
     spiked = bayes_risk(SpikedSLR(4.0, 5)).risk
-    found = bayes_risk(NeedlesSLR(4.0, 5, needles=4))
-    assert abs(found.risk - spiked / 4.0) < 4.0 * found.error
+    result = bayes_risk(NeedlesSLR(4.0, 5, needles=4))
+    assert abs(result.risk - spiked / 4.0) < 4.0 * result.error
 
 
 @pytest.mark.slow
@@ -112,8 +112,8 @@ def test_activations_at_the_limits(make, name):
     """Three kinds of tokens reduce to two: another integral, the same number."""
     own = {"similarity": 0.0} if make is HardNegativeSLR else {"needles": 1}
     exact = minimal_risk(SpikedSLR(4.0, "2,6"), name)
-    found = minimal_risk(make(4.0, "2,6", **own), name)
-    assert found.risk == pytest.approx(exact.risk, abs=1e-9)
+    result = minimal_risk(make(4.0, "2,6", **own), name)
+    assert result.risk == pytest.approx(exact.risk, abs=1e-9)
 
 
 def _cases():
@@ -126,16 +126,16 @@ def _cases():
 @pytest.mark.parametrize(("kind", "name"), list(_cases()))
 def test_every_activation_against_monte_carlo(kind, name):
     task, best = TASKS[kind], bayes_risk(TASKS[kind])
-    found = minimal_risk(task, name)
-    assert found.status.usable
-    assert found.excess > -5.0 * (found.error + best.error)
-    if not (math.isfinite(found.m_k) and math.isfinite(found.bias)):
+    result = minimal_risk(task, name)
+    assert result.status.usable
+    assert result.excess > -5.0 * (result.error + best.error)
+    if not (math.isfinite(result.m_k) and math.isfinite(result.bias)):
         return
     activation = make_activation(name)
-    activation = activation if activation.bias is not None else activation.with_bias(found.bias)
-    order = OrderParameters(found.m_k, found.m_v)
+    activation = activation if activation.bias is not None else activation.with_bias(result.bias)
+    order = OrderParameters(result.m_k, result.m_v)
     sampled = monte_carlo_risk(task, activation, order, samples=100_000, seed=5)
-    assert abs(found.risk - sampled.value) < 4.0 * math.hypot(sampled.error, found.error)
+    assert abs(result.risk - sampled.value) < 4.0 * math.hypot(sampled.error, result.error)
 
 
 @pytest.mark.slow
@@ -144,9 +144,9 @@ def test_every_activation_against_monte_carlo(kind, name):
 def test_keys_with_a_residual(task, name):
     order = OrderParameters(m_k=0.8, m_v=0.7, R_k=0.5, R_v=0.2)
     activation = make_activation(name).with_bias(0.0)
-    found = risk_at(task, activation, order)
+    result = risk_at(task, activation, order)
     sampled = monte_carlo_risk(task, activation, order, samples=100_000, seed=6)
-    assert abs(found.risk - sampled.value) < 4.0 * math.hypot(sampled.error, found.error)
+    assert abs(result.risk - sampled.value) < 4.0 * math.hypot(sampled.error, result.error)
 
 
 @pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
@@ -158,9 +158,9 @@ def test_the_hit_rate_against_a_sample(task, R_k):
         scores = 0.9 * keys + math.sqrt(R_k) * rng.standard_normal(keys.shape)
         places = location.reshape(size, -1)
         hits += probability * (places == scores.argmax(axis=1)[:, None]).any(axis=1).mean()
-    found = hit_rate(task, OrderParameters(0.9, 1.0, R_k=R_k))
-    assert abs(found - hits) < 4.0 * math.sqrt(found * (1.0 - found) / size)
-    assert 0.0 < found < 1.0
+    result = hit_rate(task, OrderParameters(0.9, 1.0, R_k=R_k))
+    assert abs(result - hits) < 4.0 * math.sqrt(result * (1.0 - result) / size)
+    assert 0.0 < result < 1.0
 
 
 def test_the_hit_rate_without_a_signal_or_an_overlap():

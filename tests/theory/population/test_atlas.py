@@ -86,10 +86,10 @@ def test_every_entry_that_is_not_softmax_has_an_excess_above_its_error():
 def test_small_keys_of_the_periodic_map_are_its_second_power():
     """``sin²(s/2)`` of ever smaller scores is ``s²/4``: the infimum is that of spherical-2."""
     for task in (SpikedSLR(9.0, "uniform(1,10)"), SpikedSLR(4.0, 3)):
-        found, limit = (minimal_risk(task, name) for name in ("periodic", "spherical-2"))
-        assert found.status == "boundary"
-        assert 0.0 <= found.risk - limit.risk < 2.0 * found.error + 1e-12
-        assert found.error < 1e-6
+        result, limit = (minimal_risk(task, name) for name in ("periodic", "spherical-2"))
+        assert result.status == "boundary"
+        assert 0.0 <= result.risk - limit.risk < 2.0 * result.error + 1e-12
+        assert result.error < 1e-6
 
 
 def test_infinitely_long_keys_make_a_bounded_map_a_step():
@@ -111,8 +111,8 @@ def best_exponential(length: float, signal: float) -> float:
 
 
 def test_closed_form_of_the_plain_exponential():
-    found = minimal_risk(SpikedSLR(9.0, 10), "consmax").risk
-    assert found == pytest.approx(best_exponential(10, 9.0), abs=1e-9)
+    result = minimal_risk(SpikedSLR(9.0, 10), "consmax").risk
+    assert result == pytest.approx(best_exponential(10, 9.0), abs=1e-9)
 
 
 def test_closed_form_of_hardmax():

@@ -101,7 +101,7 @@ def test_all_numbers_against_plain_monte_carlo_with_the_location(name, task):
     activation = make_activation(name)
     activation = activation.with_bias(-0.4 if activation.bias is None else activation.bias)
     hits, firsts, totals, entropies, distances, gaps = ([] for _ in range(6))
-    found = weight_statistics(task, activation, NOISY, samples=30_000)
+    statistics = weight_statistics(task, activation, NOISY, samples=30_000)
     for scores, keys, location in drawn(task, NOISY, 30_000):
         sigma, at = activation.weights(scores), np.arange(len(scores))
         top = sigma == sigma.max(axis=1, keepdims=True)
@@ -110,7 +110,7 @@ def test_all_numbers_against_plain_monte_carlo_with_the_location(name, task):
         totals.append(sigma.sum(axis=1))
         p = task.posterior(keys)
         distances.append(((sigma - p) ** 2).sum(axis=1))
-        gaps.append(((found.scale * sigma - p) ** 2).sum(axis=1))
+        gaps.append(((statistics.scale * sigma - p) ** 2).sum(axis=1))
         whole = sigma.sum(axis=1, keepdims=True)
         shares = np.where(whole > 0.0, sigma / np.where(whole > 0.0, whole, 1.0), 1.0)
         logs = np.log(np.where(shares > 0.0, shares, 1.0))
@@ -124,37 +124,41 @@ def test_all_numbers_against_plain_monte_carlo_with_the_location(name, task):
         "distance": np.concatenate(distances),
         "scaled_distance": np.concatenate(gaps),
     }
-    assert found.status == "sampled"
+    assert statistics.status == "sampled"
     for number, values in pairs.items():
         if np.ptp(values) > 1e-9:
-            assert abs(z_score(values, getattr(found, number), found.errors[number])) < 3.5, number
+            assert (
+                abs(z_score(values, getattr(statistics, number), statistics.errors[number])) < 3.5
+            ), number
         else:
-            assert getattr(found, number) == pytest.approx(values[0], abs=1e-9)
+            assert getattr(statistics, number) == pytest.approx(values[0], abs=1e-9)
 
 
 def test_bins_hold_the_frequency_of_the_relevant_token():
     activation = make_activation("softplus")
-    found = weight_statistics(TASK, activation, NOISY, bins=8, **FEW)
+    statistics = weight_statistics(TASK, activation, NOISY, bins=8, **FEW)
     ((scores, _, location),) = drawn(TASK, NOISY, 200_000)
     sigma = activation.weights(scores)
     relevant = np.zeros(sigma.shape, dtype=bool)
     relevant[np.arange(len(sigma)), location] = True
-    assert found.bin_tokens.sum() == pytest.approx(10.0)
-    assert found.bin_tokens @ found.bin_posterior == pytest.approx(1.0)
+    assert statistics.bin_tokens.sum() == pytest.approx(10.0)
+    assert statistics.bin_tokens @ statistics.bin_posterior == pytest.approx(1.0)
     # near the mean weight of a bin, the relevant token is as frequent as the bin says
-    for weight, posterior in list(zip(found.bin_weight, found.bin_posterior, strict=True))[2:-1]:
+    for weight, posterior in list(
+        zip(statistics.bin_weight, statistics.bin_posterior, strict=True)
+    )[2:-1]:
         near = np.abs(sigma - weight) < 0.01
         assert relevant[near].mean() == pytest.approx(posterior, abs=0.03)
 
 
 @pytest.mark.parametrize("task", [TASK, MaxSLR(3.0, "1,4"), SpikedSLR(2.0, 3, noise=0.5)])
 def test_softmax_is_calibrated(task):
-    found = weight_statistics(task, "softmax", **FEW)
-    assert found.distance < 1e-12
-    assert found.scaled_distance < 1e-12
-    assert found.miscalibration < 1e-20
-    assert np.allclose(found.bin_weight, found.bin_posterior, atol=1e-12)
-    assert found.scale == pytest.approx(1.0)
+    statistics = weight_statistics(task, "softmax", **FEW)
+    assert statistics.distance < 1e-12
+    assert statistics.scaled_distance < 1e-12
+    assert statistics.miscalibration < 1e-20
+    assert np.allclose(statistics.bin_weight, statistics.bin_posterior, atol=1e-12)
+    assert statistics.scale == pytest.approx(1.0)
     for name in ("softplus-biased", "softmax-sink"):  # softmax as a limit of the bias
         limit = weight_statistics(task, name, **FEW)
         assert math.isinf(limit.bias)
@@ -162,35 +166,35 @@ def test_softmax_is_calibrated(task):
 
 
 def test_hardmax_in_closed_form():
-    found, rate = weight_statistics(TASK, "hardmax", **FEW), hit_rate(TASK)
+    result, rate = weight_statistics(TASK, "hardmax", **FEW), hit_rate(TASK)
     certainty = 1.0 - minimal_risk(TASK, "softmax").risk
-    assert found.hit_rate == pytest.approx(rate, abs=1e-12)
-    assert found.mean_weight == pytest.approx(rate, abs=1e-9)
-    assert (found.total, found.entropy) == (1.0, 0.0)
-    assert found.scale == pytest.approx(rate, abs=1e-9)
-    assert found.distance == pytest.approx(1.0 - 2.0 * rate + certainty, abs=1e-9)
-    assert found.scaled_distance == pytest.approx(certainty - rate**2, abs=1e-9)
-    assert found.bin_weight.tolist() == [0.0, 1.0]
-    z = (found.bin_posterior - [(1.0 - rate) / 9.0, rate]) / found.bin_posterior_error
+    assert result.hit_rate == pytest.approx(rate, abs=1e-12)
+    assert result.mean_weight == pytest.approx(rate, abs=1e-9)
+    assert (result.total, result.entropy) == (1.0, 0.0)
+    assert result.scale == pytest.approx(rate, abs=1e-9)
+    assert result.distance == pytest.approx(1.0 - 2.0 * rate + certainty, abs=1e-9)
+    assert result.scaled_distance == pytest.approx(certainty - rate**2, abs=1e-9)
+    assert result.bin_weight.tolist() == [0.0, 1.0]
+    z = (result.bin_posterior - [(1.0 - rate) / 9.0, rate]) / result.bin_posterior_error
     assert np.abs(z).max() < 3.5
     # the weight 1 is calibrated by its factor, the weight 0 is not
     exact = (1.0 - rate) ** 2 / 9.0
-    assert abs(found.miscalibration - exact) < 3.5 * found.errors["miscalibration"]
+    assert abs(result.miscalibration - exact) < 3.5 * result.errors["miscalibration"]
 
 
 def test_one_token():
-    found = weight_statistics(SpikedSLR(2.0, 1), "sigmoid", **FEW)
-    assert (found.hit_rate, found.entropy) == (1.0, 0.0)
-    assert found.scaled_distance == pytest.approx(0.0, abs=1e-12)
+    statistics = weight_statistics(SpikedSLR(2.0, 1), "sigmoid", **FEW)
+    assert (statistics.hit_rate, statistics.entropy) == (1.0, 0.0)
+    assert statistics.scaled_distance == pytest.approx(0.0, abs=1e-12)
 
 
 def test_the_scaled_distance_is_the_excess_risk():
     for name in ("linear", "erf", "sparsemax", "relu-normalised", "cubic"):
         best = minimal_risk(TASK, name)
-        found = weight_statistics(TASK, name, best, samples=200)
-        assert found.scaled_distance == pytest.approx(best.excess, abs=1e-8), name
-        assert found.scale == pytest.approx(best.m_v), name
-        assert found.mean_weight == pytest.approx(best.A), name
+        statistics = weight_statistics(TASK, name, best, samples=200)
+        assert statistics.scaled_distance == pytest.approx(best.excess, abs=1e-8), name
+        assert statistics.scale == pytest.approx(best.m_v), name
+        assert statistics.mean_weight == pytest.approx(best.A), name
 
 
 def test_increasing_activations_find_the_same_tokens():
@@ -203,12 +207,12 @@ def test_increasing_activations_find_the_same_tokens():
 def test_a_single_weight_of_an_elementwise_map_knows_as_much_as_its_score():
     lost = best_elementwise_risk(TASK) - minimal_risk(TASK, "softmax").risk
     for name in ("linear", "consmax", "sigmoid"):
-        found = weight_statistics(TASK, name, samples=100_000, bins=200)
-        rest = found.scaled_distance - found.miscalibration
-        error = found.errors["miscalibration"]
+        statistics = weight_statistics(TASK, name, samples=100_000, bins=200)
+        rest = statistics.scaled_distance - statistics.miscalibration
+        error = statistics.errors["miscalibration"]
         # bins of finite width hide a little of the miscalibration
-        assert -4.0 * error < rest - lost < 4.0 * error + 0.03 * found.scaled_distance, name
-    assert found.miscalibration < 1e-4  # the sigmoid with the best bias is calibrated
+        assert -4.0 * error < rest - lost < 4.0 * error + 0.03 * statistics.scaled_distance, name
+    assert statistics.miscalibration < 1e-4  # the sigmoid with the best bias is calibrated
 
 
 def test_longer_keys_than_the_posterior_are_too_sure():
@@ -218,8 +222,11 @@ def test_longer_keys_than_the_posterior_are_too_sure():
     for factor, sign in ((0.5, 1.0), (1.0, 0.0), (2.0, -1.0)):
         size = factor / temperature
         order = OrderParameters(size, 1.0, R_k=size**2 * direction.R_k)
-        found = weight_statistics(TASK, "softmax", order, bins=6, **FEW)
-        gap, error = found.bin_posterior[-1] - found.bin_weight[-1], found.bin_posterior_error[-1]
+        statistics = weight_statistics(TASK, "softmax", order, bins=6, **FEW)
+        gap, error = (
+            statistics.bin_posterior[-1] - statistics.bin_weight[-1],
+            statistics.bin_posterior_error[-1],
+        )
         if sign:
             assert sign * gap > 5.0 * error
         else:
@@ -229,34 +236,36 @@ def test_longer_keys_than_the_posterior_are_too_sure():
 def test_keys_of_a_trained_result():
     task = SpikedSLR(2.0, 2)
     trained = erm_theory(task, "linear", alpha=4.0, ridge_k=1.0, ridge_v=1.0, tolerance=0.05)
-    found = weight_statistics(task, "linear", trained, samples=200)
-    assert found.m_k == trained.m_k
-    assert found.R_k == pytest.approx(trained.q_k - trained.m_k**2)
-    assert found.hit_rate == hit_rate(task, trained)
+    statistics = weight_statistics(task, "linear", trained, samples=200)
+    assert statistics.m_k == trained.m_k
+    assert statistics.R_k == pytest.approx(trained.q_k - trained.m_k**2)
+    assert statistics.hit_rate == hit_rate(task, trained)
     # the excess of trained attention: wrong weights, a wrong factor, and noise in the values
-    B = found.mean_weight / found.scale
-    parts = B * (trained.m_v - found.scale) ** 2 + B * (trained.q_v - trained.m_v**2)
+    B = statistics.mean_weight / statistics.scale
+    parts = B * (trained.m_v - statistics.scale) ** 2 + B * (trained.q_v - trained.m_v**2)
     excess = trained.test_risk - minimal_risk(task, "softmax").risk
-    assert found.scaled_distance + parts == pytest.approx(excess, abs=5 * trained.test_risk_error)
+    assert statistics.scaled_distance + parts == pytest.approx(
+        excess, abs=5 * trained.test_risk_error
+    )
 
 
 def test_infinite_keys_have_the_weights_of_the_limit():
     for name in ("softmax", "softplus-biased"):
-        found = weight_statistics(MaxSLR(math.inf, 4), name, samples=1000)
-        assert found.m_k == math.inf
-        assert (found.hit_rate, found.mean_weight, found.entropy) == (1.0, 1.0, 0.0)
+        statistics = weight_statistics(MaxSLR(math.inf, 4), name, samples=1000)
+        assert statistics.m_k == math.inf
+        assert (statistics.hit_rate, statistics.mean_weight, statistics.entropy) == (1.0, 1.0, 0.0)
     long = weight_statistics(SpikedSLR(9.0, 10_000), "softplus", samples=100)
     assert long.m_k == math.inf
     assert long.mean_weight == pytest.approx(minimal_risk(SpikedSLR(9.0, 10_000), "softplus").A)
 
 
 def test_a_reliability_diagram():
-    found = weight_statistics(TASK, "sparsemax", samples=1000)
-    axes = found.plot()
+    statistics = weight_statistics(TASK, "sparsemax", samples=1000)
+    axes = statistics.plot()
     assert len(axes.lines) >= 2
-    frame = found.to_frame()
+    frame = statistics.to_frame()
     assert (frame["bin_tokens"] > 0.0).all()
-    assert "hit rate 0.9024884" in str(found)
+    assert "hit rate 0.9024884" in str(statistics)
 
 
 @pytest.mark.parametrize(

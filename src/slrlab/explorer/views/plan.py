@@ -30,7 +30,8 @@ from slrlab.explorer.views.population import population_calls
 from slrlab.explorer.views.samples import bayes_rows, trained_calls
 from slrlab.model.tasks import Task
 
-_OWN_SIGNALS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)  # if they are not stored
+# signals and lengths for activations that are not stored
+_OWN_SIGNALS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 _OWN_LENGTHS = (2, 5, 10, 30, 100, 1000, 10_000)
 _LONGEST = 100  # largest length for training
 _STEP = 2.0  # ratio of the stored numbers of samples

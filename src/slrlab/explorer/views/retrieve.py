@@ -45,8 +45,8 @@ def _token_rows(drawn: Haystack, top: int, others: int) -> list[Row]:
     rank[order] = np.arange(1, order.size + 1)
     shown = order[:top]
     if order.size > top:
-        spread = np.unique(np.geomspace(top + 1, order.size, others).astype(int)) - 1
-        shown = np.append(shown, order[spread])
+        lower = np.unique(np.geomspace(top + 1, order.size, others).astype(int)) - 1
+        shown = np.append(shown, order[lower])
     if drawn.location not in shown:
         shown = np.append(shown, drawn.location)
     tokens = [

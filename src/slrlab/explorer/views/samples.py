@@ -159,12 +159,12 @@ class Samples(View):
 
     def frame(self, rows: list[Row], controls: Controls) -> pd.DataFrame:
         limits = [{"part": "limit"} | row for row in rows if "part" not in row]
-        found = {(row["activation"], row.get("alpha")) for row in rows if not row.get("rough")}
+        exact = {(row["activation"], row.get("alpha")) for row in rows if not row.get("rough")}
         parts: list[Row] = [
             {"rough": False} | row
             for row in rows
             if "part" in row
-            and not (row.get("rough") and (row["activation"], row.get("alpha")) in found)
+            and not (row.get("rough") and (row["activation"], row.get("alpha")) in exact)
         ]
         bayes = [row for row in parts if row["part"] == "bayes"]
         frame = pd.DataFrame([*parts, *_hard_phase(bayes), *limits])

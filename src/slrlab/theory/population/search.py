@@ -30,7 +30,8 @@ from slrlab.theory.moments.selected import selected_score_mean
 _SCAN, _DESCENT, _POLISH = 0.5, 0.7, 1.05  # resolutions
 _SAMPLED = 0.06  # resolution of a search by sampling: an error in m_k is an error squared in risk
 _BIASES = (0.0, -1.0, -2.5, -5.0, 1.0)
-_MORE_BIASES = (*_BIASES, -0.5, -1.7, -3.5, 0.5, 2.5)  # if the overlap has no effect
+# biases to try where the overlap has no effect
+_MORE_BIASES = (*_BIASES, -0.5, -1.7, -3.5, 0.5, 2.5)
 _HALFWAY = "halfway"  # the bias that puts the bend midway between relevant and other tokens
 _LARGEST_SCALE, _LARGEST_BIAS = 64.0, 60.0
 _STEEPEST = 1e6  # overlap beyond which only ties within 1/m_k still change
