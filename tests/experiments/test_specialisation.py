@@ -43,11 +43,15 @@ def test_limits_of_the_stages_exclude_each_other():
     angle = np.linspace(0.0, np.pi / 2.0, 200)
     for shares in ([0.5, 0.5], [0.6, 0.4]):
         task = MultiHeadSLR([4.0, 4.0], 3, probabilities=shares)
+        seen = set()
         for x in angle:
             one = path([[[np.cos(x), np.sin(x)]]])
             one.task = task
             result = stages_of(one)
-            assert result.common is None or not result.learned
+            stages = [*(["mean"] if result.common else []), *result.order]
+            assert len(stages) <= 1
+            seen |= set(stages)
+        assert seen == {"mean", 0, 1}
 
 
 @pytest.fixture(scope="module")

@@ -233,6 +233,16 @@ COMPUTED = [
     "normalised: 1/(1 + 1e4*x**2)",
 ]
 SPIKED = SpikedSLR(4.0, 3)
+STATUSES = {  # of texts and tasks whose optimum is not inside, or is inaccurate; else converged
+    ("elementwise: 1 + tanh(x/1000)", "spiked"): "limit",
+    ("elementwise: 1 + tanh(x/1000)", "max"): "limit",
+    ("elementwise: 1 + 1e-9*x", "spiked"): "boundary",
+    ("elementwise: 1 + 1e-9*x", "max"): "boundary",
+    ("elementwise: abs(x)/(1 + abs(x))", "max"): "boundary",
+    ("normalised: 1 + 1e-9*x**2", "spiked"): "boundary",
+    ("normalised: 1 + 1e-9*x**2", "max"): "inaccurate",
+    ("normalised: relu(x - 5)", "max"): "limit",
+}
 
 _GUARDED = """
 import json, sys, warnings
@@ -291,7 +301,7 @@ def test_refused_in_one_line(text, answers):
 def test_computed_with_an_honest_status(text, task, answers):
     assert answers[text] == "accepted"
     result = minimal_risk(task, text)
-    assert result.status in ("converged", "boundary", "limit", "inaccurate")
+    assert result.status == STATUSES.get((text, task.name), "converged")
     slack = result.error + 1e-9
     assert result.bayes_risk - slack <= result.risk <= 1.0 + slack
     if text.startswith("normalised") or result.m_k == 0.0:  # equal weights are possible
