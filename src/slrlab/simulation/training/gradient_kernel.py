@@ -17,6 +17,7 @@ know about tasks, teachers or the factor ``1/√D``, which is part of the vector
 """
 
 # notation: docs/notation.md, "Trained attention"
+# mypy: allow-untyped-defs, allow-untyped-calls, allow-untyped-decorators
 from __future__ import annotations
 
 from typing import Any, TypeAlias
