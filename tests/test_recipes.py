@@ -15,6 +15,19 @@ ROOT = Path(__file__).resolve().parents[1]
 GUIDE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 RECIPES = dict(re.findall(r"^## Copy me: an? ([\w ]+)\n(.*?)(?=^## |\Z)", GUIDE, re.S | re.M))
 
+# quick tests that go through what is registered: files, and words of the names of the tests
+LISTING = {
+    "activation": (
+        "cli/test_atlas.py experiments/test_atlas.py experiments/test_stored.py "
+        "experiments/test_training_protocol.py model/test_activations.py model/test_atlas.py "
+        "model/test_traits.py",
+        "ranked_among_the_shipped or every_entry_of_the_panel or tables_are_complete or "
+        "compared_or_has_its_reason or have_a_card or traits or "
+        "sigmoid-normalised and (derivatives_against or weights or travel)",
+    ),
+    "task": ("cli/test_main.py model/test_tasks.py", "spikey or unknown_tasks or narrow"),
+}
+
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory):
@@ -48,11 +61,22 @@ def test_a_recipe_is_one_file_and_its_command_works(package, name, tmp_path):
     module = path.removeprefix("src/").removesuffix(".py").replace("/", ".")
     code = f"import {module} as module\nexec({test!r}, dict(vars(module)))"
     for command in (["sh", "-e", "-c", commands], [sys.executable, "-W", "error", "-c", code]):
-        environment = os.environ | paths
-        done = subprocess.run(
-            command, cwd=tmp_path, env=environment, capture_output=True, text=True
-        )
-        assert done.returncode == 0, done.stderr
+        _run(command, tmp_path, paths)
+    if name in LISTING:
+        files, words = LISTING[name]
+        pytest_run = [sys.executable, "-m", "pytest", "-rp", "-p", "no:cacheprovider", "-k", words]
+        pytest_run += [str(ROOT / "tests" / path) for path in files.split()]
+        added = commands.split()[3]  # slrlab population --task NAME
+        assert re.search(rf"PASSED .*{added}\]", _run(pytest_run, ROOT, paths))
+
+
+def _run(command, folder, paths):
+    """Run a command that must succeed, and return what it prints."""
+    done = subprocess.run(
+        command, cwd=folder, env=os.environ | paths, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 def test_the_walk_names_files_that_exist():

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from slrlab.cli.main import app
+from slrlab.model.tasks import TASKS
 
 COMMANDS = [command.callback.__name__ for command in app.registered_commands]
 BAD_INPUT = """
@@ -19,7 +20,7 @@ population --signal -1 => --signal must be a number >= 0 or inf, got -1.0
 population --signal nan => --signal must be a number >= 0 or inf, got nan
 population --signal much => --signal must be a number >= 0 or inf, got much
 population --noise -1 => --noise must be a finite number >= 0, got -1.0
-population --task spikey => --task must be one of spiked, max, marion, hard-negative
+population --task spikey => --task must be one of TASKS, got spikey
 population --length 0 => --length must be a whole number >= 1 (3), a set
 population --length 1.5 => --length must be a whole number >= 1 (3), a set
 population --length 1:0.2,2:0.3 => …(the weights sum to 0.5)
@@ -105,7 +106,9 @@ figure 2 --profile best => --profile must be one of toy, quick, full, got best
 figure 99 => figure must be one of 2, 3
 """
 SHORT = {"RIDGES": "--ridge-k 1 --ridge-v 1", "EIGHT": "0.5,0.3,0.3,0,0.1,0.2,-0.1,0.2"}
-CASES = [line.split(" => ") for line in BAD_INPUT.splitlines() if line]
+CASES = [
+    line.replace("TASKS", ", ".join(TASKS)).split(" => ") for line in BAD_INPUT.splitlines() if line
+]
 
 
 @pytest.mark.parametrize(("words", "message"), CASES)

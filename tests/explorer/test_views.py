@@ -10,11 +10,11 @@ import pytest
 
 from slrlab import SpikedSLR, bayes_risk, draw_haystack, minimal_risk, require
 from slrlab.experiments.stored import stored_trained_row
+from slrlab.experiments.stored import table as stored
 from slrlab.explorer.controls import Controls
 from slrlab.explorer.tables import literal, script, words
 from slrlab.explorer.view import Call
 from slrlab.explorer.views import VIEWS
-from slrlab.model.activations import ACTIVATIONS
 
 CHEAP = Controls(signal=9.0, length="20", activations=("linear",), activation="linear")
 
@@ -153,9 +153,8 @@ def test_the_atlas_ranks_an_activation_of_ones_own():
     ranked = view.frame(rows, controls)
     notes = view.notes(ranked, controls)
     assert any(note.startswith(f"{own}: rank ") for note in notes)
-    assert ranked[ranked["part"] == "ranking"]["rank"].tolist() == list(
-        range(1, len(ACTIVATIONS) + 2)
-    )
+    names = {*stored("atlas")["activation"], own}
+    assert ranked[ranked["part"] == "ranking"]["rank"].tolist() == list(range(1, len(names) + 1))
 
 
 def test_plan_has_what_require_answers_and_says_what_cannot():

@@ -58,7 +58,7 @@ def atlas(
     if added and not (complete or population):
         _rank_added(added, out, output)
         return
-    kinds, training, more = [*ACTIVATIONS, *added], None, {}
+    kinds, training, more = list(dict.fromkeys([*ACTIVATIONS, *added])), None, {}
     with (
         remember(out / "finished-atlas.sqlite"),
         shared_workers(),

@@ -90,9 +90,11 @@ def atlas(
 
 
 def stored_atlas() -> pd.DataFrame:
-    """Return the table of all registered activations on the panel that the package ships.
+    """Return the table of activations on the panel that the package ships.
 
-    Its numbers are those of `atlas`, to nine digits; ``make tables`` computes them again.
+    Its numbers are those of `atlas`, to nine digits; ``make tables`` computes them again, for all
+    activations that are registered then. One registered later is not in the table:
+    `ranked_among_stored` computes it like an expression.
     """
     with (resources.files(__package__) / "stored" / "atlas.csv").open(encoding="utf-8") as file:
         return pd.read_csv(file, dtype={"length": str}).astype(dict.fromkeys(_NUMBERS[:2], float))

@@ -20,8 +20,9 @@ from slrlab._types import Axes, DataFrame, FloatArray
 from slrlab.experiments.activations import STANDARD, Kind, several
 from slrlab.experiments.demands import BAYES_NAME
 from slrlab.model.activations import Activation, make_activation
+from slrlab.model.dispatch import check_task
 from slrlab.model.setting import Setting
-from slrlab.model.tasks import Task, TiltedTask, check_task
+from slrlab.model.tasks import Task
 from slrlab.theory.population.minimal import minimal_risk
 from slrlab.theory.population.weight_statistics import FAR, evaluable
 
@@ -120,7 +121,7 @@ def draw_haystack(
     {'Bayes': 1.0, 'softmax': 1.0, 'linear': 0.16}
     """
     check_task(task)
-    if math.isinf(task.signal) and isinstance(task, TiltedTask):
+    if task.has_infinite_score:
         _checks.fail("signal", "finite: the relevant score is infinite", task.signal)
     kinds = several(activations, (Activation, str), "activations", "names or activations")
     chosen = [make_activation(kind) for kind in kinds]

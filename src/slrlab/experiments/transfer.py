@@ -26,7 +26,7 @@ from slrlab.model.arrangements import check_family
 from slrlab.model.families import LengthScaled
 from slrlab.model.lengths import LengthLaw
 from slrlab.model.setting import Setting
-from slrlab.model.tasks import Task, TiltedTask
+from slrlab.model.tasks import Task
 from slrlab.theory.population.bayes_risk import bayes_risk
 
 if TYPE_CHECKING:
@@ -248,7 +248,7 @@ def length_transfer(
     if not isinstance(task, Task):
         _checks.fail("task", "a Task such as SpikedSLR(signal=2.0, length=3)", task, TypeError)
     check_family(task)
-    if isinstance(task, TiltedTask) and math.isinf(task.signal):
+    if task.has_infinite_score:
         _checks.fail("signal", "finite: else the best keys are infinite", task.signal)
     fits, uses = _lengths(fit, "fit"), _lengths(use, "use")
     rules = several(rule, str, "rule", f"one of {', '.join(RULES)}")

@@ -19,7 +19,8 @@ from scipy import special
 
 from slrlab import _checks
 from slrlab._types import FloatArray
-from slrlab.model.tasks import Task, TiltedTask, check_task
+from slrlab.model.dispatch import check_task
+from slrlab.model.tasks import Task, TiltedTask
 
 _CHUNK = 1 << 22  # numbers of the partial sums in memory at a time
 _STEEP = 700.0  # largest logarithm of a weight
@@ -99,7 +100,7 @@ def kinds_of(task: Task) -> tuple[TokenKind, ...] | None:
 
 
 def check_family(task: Task) -> None:
-    """As `slrlab.model.tasks.check_task`, but accept several kinds of tokens, too."""
+    """As `slrlab.model.dispatch.check_task`, but accept several kinds of tokens, too."""
     if not isinstance(task, ArrangementTask):
         check_task(task)
 

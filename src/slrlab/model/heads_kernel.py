@@ -5,13 +5,15 @@ Bayes-softmax is normalised over tokens and heads together. The caller owns all 
 weights are `slrlab.model.heads.head_weights`.
 """
 
+# mypy: allow-untyped-defs, allow-untyped-calls, allow-untyped-decorators
 from __future__ import annotations
 
 import math
 
 from numba import njit
 
-from slrlab.model.weights_kernel import FORCE, SAFE_MATH, SIGMA, TRIAL, VALUE, residual
+from slrlab.model.weights_kernel import residual
+from slrlab.model.weights_rows import FORCE, SAFE_MATH, SIGMA, TRIAL, VALUE
 
 _compiled = njit(cache=True, error_model="numpy", fastmath=SAFE_MATH)
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, TypeVar
 
@@ -30,7 +30,6 @@ from slrlab._types import FloatArray
 from slrlab.model.lengths import LengthLaw, LengthLike
 
 _UNSURE = 1e-3  # error of the mass of a density ratio, which may have jumps
-_Entry = TypeVar("_Entry")
 
 
 @dataclass(frozen=True)
@@ -82,6 +81,16 @@ class Task(ABC):
     def posterior_scale(self) -> float | None:
         """The ``c`` for which the posterior is ``softmax(c·χ*)``; None if it has another form."""
         return None
+
+    @property
+    def has_infinite_score(self) -> bool:
+        """Whether the relevant token has the key score ``+∞``."""
+        return False
+
+    @property
+    def hard(self) -> bool:
+        """Whether the location is the argmax of finite key scores."""
+        return False
 
     @property
     def steepness(self) -> float:
@@ -158,6 +167,10 @@ class TiltedTask(IndependentTask):
     A task that sets ``allows_infinite_signal`` promises that the relevant score is then ``+∞``.
     """
 
+    @property
+    def has_infinite_score(self) -> bool:
+        return math.isinf(self.signal)
+
     @abstractmethod
     def log_ratio(self, scores: FloatArray) -> FloatArray:
         """Return ``log r(x)``, with ``E r = 1`` under ``N(0, 1)``."""
@@ -181,7 +194,7 @@ class TiltedTask(IndependentTask):
 
     def check(self) -> None:
         """Raise ValueError if the density ratio does not have mean 1."""
-        mass = 1.0 if math.isinf(self.signal) else float(self._relevant_density()[1].sum())
+        mass = 1.0 if self.has_infinite_score else float(self._relevant_density()[1].sum())
         if not abs(mass - 1.0) < _UNSURE:
             raise ValueError(
                 f"log_ratio of {type(self).__name__} must give a ratio of mean 1 under N(0, 1) "
@@ -209,7 +222,6 @@ class SelectionTask(Task):
 
     @property
     def hard(self) -> bool:
-        """Whether the location is the argmax of the scores."""
         return math.isinf(self.signal)
 
     def check(self) -> None:
@@ -302,26 +314,6 @@ class MaxSLR(SelectionTask):
 
     def log_weight(self, scores: FloatArray) -> FloatArray:
         return self.signal * scores
-
-
-def check_task(task: Task) -> None:
-    """Refuse what is not a task of either family, and a task that contradicts itself.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the task is of neither family; if a density ratio has not mean 1, or a weight decreases.
-    """
-    if not isinstance(task, TiltedTask | SelectionTask):
-        given = type(task).__name__ if isinstance(task, Task) else repr(task)
-        raise TypeError(f"task must be a TiltedTask or a SelectionTask, got {given}")
-    task.check()
-
-
-def lookup(task: Task, registry: Mapping[type, _Entry]) -> _Entry:
-    """Return the entry of the task's own class; if there is none, that of its family."""
-    family = TiltedTask if isinstance(task, TiltedTask) else SelectionTask
-    return registry.get(type(task), registry[family])
 
 
 TASKS: dict[str, type[Task]] = {task.name: task for task in (SpikedSLR, MaxSLR)}

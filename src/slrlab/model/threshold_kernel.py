@@ -4,6 +4,7 @@ The caller owns the scratch space. The reference in NumPy is `slrlab.model.weigh
 """
 
 # notation: docs/notation.md, "Trained attention"
+# mypy: allow-untyped-defs, allow-untyped-calls, allow-untyped-decorators
 from __future__ import annotations
 
 import math

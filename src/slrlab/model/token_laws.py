@@ -87,11 +87,6 @@ class TokenLaw:
                 given["freedom"] = number
         return cls(**given)
 
-    @property
-    def is_gaussian(self) -> bool:
-        """Whether all entries are independent and Gaussian, as in the theory."""
-        return self == TokenLaw()
-
     def spectrum(self, count: int = 400) -> FloatArray:
         """Return eigenvalues of the covariance of a token, at the middles of equal shares.
 

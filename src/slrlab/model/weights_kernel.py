@@ -10,6 +10,7 @@ this one: after an edit here, delete ``__pycache__`` of the kernels that use it.
 """
 
 # notation: docs/notation.md, "Trained attention"
+# mypy: allow-untyped-defs, allow-untyped-calls, allow-untyped-decorators
 from __future__ import annotations
 
 import math

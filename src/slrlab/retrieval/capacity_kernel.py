@@ -5,6 +5,7 @@ weights and for the gradient, so that nothing of the size of a batch is kept. In
 layer is trained.
 """
 
+# mypy: allow-untyped-defs, allow-untyped-calls, allow-untyped-decorators
 from __future__ import annotations
 
 import math

@@ -1,4 +1,4 @@
-"""State evolution by plain iteration, without the curve of fixed points."""
+"""State evolution by plain iteration, without the curve; a check of the integrals."""
 
 import math
 
@@ -21,6 +21,18 @@ def _iterate(channel, alpha, hats=HattedOverlaps(0.0, 0.0), steps=4000, close=1e
     return hats
 
 
+def _location_defect(channel, overlaps):
+    """Return ``|E P_ε + E(1 − P_ε) − 1|``, two different integrals: a check of both."""
+    std = math.sqrt(overlaps.gap_v + channel.task.noise**2)
+    sums = channel._integrals(channel._law(overlaps), overlaps, std)
+    return abs(sums.location + sums.rest - 1.0)
+
+
 @pytest.fixture(scope="session")
 def iterate():
     return _iterate
+
+
+@pytest.fixture(scope="session")
+def location_defect():
+    return _location_defect

@@ -56,12 +56,12 @@ def test_spiked_channel_against_monte_carlo(task, q_k, q_v):
 
 
 @pytest.mark.parametrize(("task", "q_k", "q_v"), [*POINTS, (SpikedSLR(3.0, 10**6), 0.9, 0.9)])
-def test_spiked_channel_converges_and_keeps_nishimori(task, q_k, q_v):
+def test_spiked_channel_converges_and_keeps_nishimori(location_defect, task, q_k, q_v):
     q = Overlaps.at(q_k, q_v)
     coarse, fine = (SpikedChannel(task, level).moments(q) for level in (1.0, 1.7))
     for name in ("key", "value", "log_z"):
         assert getattr(coarse, name) == pytest.approx(getattr(fine, name), rel=2e-9, abs=1e-9)
-    assert SpikedChannel(task).location_defect(q) < 1e-9
+    assert location_defect(SpikedChannel(task), q) < 1e-9
 
 
 def test_coarse_grids_are_seen_to_fail():

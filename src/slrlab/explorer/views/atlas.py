@@ -34,7 +34,7 @@ def atlas_rows(kind: str, task: Task) -> list[Row]:
 
 
 def stored_atlas_rows() -> list[Row]:
-    """Return the rows of all activations on the panel."""
+    """Return the rows of the activations on the panel that the package ships."""
     return rows_of(table("atlas"))
 
 
@@ -109,10 +109,9 @@ _SCRIPT = """
 from math import inf
 
 from slrlab import make_task
-from slrlab.experiments.atlas import PANEL, atlas, ranking
-from slrlab.model.activations import ACTIVATIONS
+from slrlab.experiments.atlas import PANEL, atlas, ranking, stored_atlas
 
-activations = [*ACTIVATIONS, *$own]
+activations = [*stored_atlas()["activation"].unique(), *$own]
 panel = $panel
 if __name__ == "__main__":  # the work is spread over processes
     table = ranking(atlas(activations, panel=panel))

@@ -185,7 +185,7 @@ def draw_dataset(
     kind, law = precision(dtype), TokenLaw.of(token_law)
     if not isinstance(task, TiltedTask | SelectionTask | ArrangementTask | MarionSLR):
         raise TypeError(f"task must be of a known family, got {type(task).__name__}")
-    if isinstance(task, TiltedTask) and math.isinf(task.signal):
+    if task.has_infinite_score:
         raise ValueError("signal must be finite to draw tokens of this task, got inf")
     check_memory(task, dim, samples, dtype)
     if isinstance(teacher, str):

@@ -66,11 +66,6 @@ class Trajectory(OverlapPath):
 
     _columns: ClassVar[tuple[str, ...]] = ("times", "steps", *_MEASURED)
 
-    @property
-    def samples_per_dim(self) -> FloatArray:
-        """Sequences used, repeats included, per dimension: ``α`` of an online descent."""
-        return np.asarray(self.steps * self.batch / self.dim)
-
     def to_dict(self) -> dict[str, Any]:
         """Return the fields but the vectors as JSON-ready values."""
         names = [item.name for item in dataclasses.fields(self) if item.name != "weights"]

@@ -28,7 +28,6 @@ from slrlab.simulation.data.packing import Sequences, checked_labels, checked_we
 from slrlab.simulation.estimator.location_loss import LOSSES, LocationLoss
 from slrlab.simulation.training.objective import Weights, token_weights
 
-SEPARATIONS = ("none", "complete", "quasi-complete")
 _STEP = 1e-4  # range of the scores of the step that would come after the last
 _LONGEST = 4.0  # largest range of the scores of a step from 0
 _FLAT = 1e-9  # share of the largest margin that is none

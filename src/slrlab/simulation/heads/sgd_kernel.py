@@ -4,6 +4,7 @@ Row ``h`` of ``vectors`` is ``k_h/√D``, row ``H + h`` is ``v_h/√D``. A step 
 times the gradient of ``ρ²``. `slrlab.simulation.heads.sgd_reference` says the same in NumPy.
 """
 
+# mypy: allow-untyped-defs, allow-untyped-calls, allow-untyped-decorators
 from __future__ import annotations
 
 import math

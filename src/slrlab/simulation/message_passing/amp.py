@@ -19,8 +19,9 @@ from slrlab import _checks
 from slrlab._plot import draw_quantities
 from slrlab._result import Estimate, Result, Status, plain
 from slrlab._types import Axes, DataFrame, FloatArray, Report
+from slrlab.model.dispatch import check_task
 from slrlab.model.setting import Setting
-from slrlab.model.tasks import Task, check_task
+from slrlab.model.tasks import Task
 from slrlab.simulation.data.dataset import (
     Dataset,
     Teacher,

@@ -23,7 +23,8 @@ from typing import Any
 import numpy as np
 
 from slrlab._types import FloatArray
-from slrlab.model.tasks import MaxSLR, SelectionTask, SpikedSLR, Task, TiltedTask, lookup
+from slrlab.model.dispatch import lookup
+from slrlab.model.tasks import MaxSLR, SelectionTask, SpikedSLR, Task, TiltedTask
 from slrlab.numerics.race import TINY, AnyRace, Race
 from slrlab.numerics.smoothed import smoothed
 from slrlab.numerics.weighted_race import WeightedRace

@@ -16,6 +16,7 @@ of tasks, teachers and the factor ``1/√D``, which is part of the vectors it is
 """
 
 # notation: docs/notation.md, "Trained attention"
+# mypy: allow-untyped-defs, allow-untyped-calls, allow-untyped-decorators
 from __future__ import annotations
 
 from typing import Any, TypeAlias

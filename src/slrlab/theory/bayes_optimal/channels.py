@@ -9,15 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from slrlab.model.tasks import (
-    MaxSLR,
-    SelectionTask,
-    SpikedSLR,
-    Task,
-    TiltedTask,
-    check_task,
-    lookup,
-)
+from slrlab.model.dispatch import check_task, lookup
+from slrlab.model.tasks import MaxSLR, SelectionTask, SpikedSLR, Task, TiltedTask
 from slrlab.theory.bayes_optimal.curve import Channel
 from slrlab.theory.bayes_optimal.selected import MaxChannel, SelectionChannel
 from slrlab.theory.bayes_optimal.spiked import SpikedChannel

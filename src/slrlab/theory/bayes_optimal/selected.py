@@ -107,8 +107,9 @@ class SelectionChannel:
             sums += weight * sample.mean(axis=2)
         s = math.sqrt(overlaps.gap_v + self.task.noise**2)
         level = math.inf if s == 0.0 else -math.log(s)
-        log_z = sums[2] - 0.5 + level - 0.5 * math.log(2.0 * math.pi)
-        return Scatter(sums[0], 1.0 + sums[1], log_z, sums[3])
+        key, value, log_z, confusion = sums
+        log_z = log_z - 0.5 + level - 0.5 * math.log(2.0 * math.pi)
+        return Scatter(key, 1.0 + value, log_z, confusion)
 
     def _race(self, gap: float) -> AnyRace | None:
         """Return the rule for ``π`` at variance ``gap``; None if ``π`` is uniform."""

@@ -207,12 +207,6 @@ class TiltedChannel:
     def scatter(self, overlaps: Overlaps) -> None:
         """Return None: a quadrature has no scrambles."""
 
-    def location_defect(self, overlaps: Overlaps) -> float:
-        """Return ``|E P_ε + E(1 − P_ε) − 1|``, two different integrals: a check of both."""
-        s = math.sqrt(overlaps.gap_v + self.task.noise**2)
-        sums = self._integrals(self._law(overlaps), overlaps, s)
-        return abs(sums.location + sums.rest - 1.0)
-
     def _law(self, overlaps: Overlaps) -> TokenLaw:
         nodes = self._nodes(overlaps)
         mean, key = (float(nodes.relevant @ part) for part in (nodes.log_ratio, nodes.slope**2))

@@ -8,6 +8,7 @@ and factorised, in O(L³) for each sample. The matrices are further rows of the 
 """
 
 # notation: docs/notation.md, "Trained attention"
+# mypy: allow-untyped-defs, allow-untyped-calls, allow-untyped-decorators
 from __future__ import annotations
 
 import math

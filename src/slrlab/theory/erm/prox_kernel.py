@@ -11,6 +11,7 @@ Jacobian those of `slrlab.theory.erm.prox_dense`. Nothing is allocated per sampl
 """
 
 # notation: docs/notation.md, "Trained attention"
+# mypy: allow-untyped-defs, allow-untyped-calls, allow-untyped-decorators
 from __future__ import annotations
 
 import math

@@ -9,6 +9,7 @@ space that all kernels of the prox share are named here.
 """
 
 # notation: docs/notation.md, "Trained attention"
+# mypy: allow-untyped-defs, allow-untyped-calls, allow-untyped-decorators
 from __future__ import annotations
 
 import math

@@ -6,6 +6,7 @@ residuals ``ρ = y − f``; gradients are products of rates and tokens. It takes
 little for threads. `slrlab.theory.heads.sample_reference` says the same in NumPy.
 """
 
+# mypy: allow-untyped-defs, allow-untyped-calls, allow-untyped-decorators
 from __future__ import annotations
 
 import numpy as np

@@ -29,6 +29,7 @@ _SWEEPS = 8  # largest number of corrections
 _CLOSE = 1e-8  # length of the last correction of a solved point
 _DIFFERENCE = 1e-4  # step of derivatives in the logarithm of the signal
 _SIZES = (1.0, 2.0, 4.0)  # m_kv at the starts of a search
+_RATIO, _LOG_SIZE, _BIAS = range(3)  # the coordinates of a point of the plane
 _RARE = (0.5, 1.0)  # negative bias there, in units of the largest score of all tokens
 
 
@@ -73,9 +74,9 @@ class Plane:
 
     def keys(self, x: FloatArray) -> tuple[FloatArray, float]:
         """Return keys and bias of a point."""
-        size = math.exp(min(float(x[1]), 2.0 * math.log(FAR)))
-        bias = size * float(x[2]) if self.reduced.learn_bias else self.bias
-        return np.array([size * x[0], size, 0.0, 0.0]), bias
+        size = math.exp(min(float(x[_LOG_SIZE]), 2.0 * math.log(FAR)))
+        bias = size * float(x[_BIAS]) if self.reduced.learn_bias else self.bias
+        return np.array([size * x[_RATIO], size, 0.0, 0.0]), bias
 
     def risk(self, x: FloatArray) -> tuple[float, FloatArray]:
         """Return the risk and its gradient."""
@@ -97,8 +98,8 @@ class Plane:
         return {
             End.FOLD: float(np.linalg.eigvalsh(hessian)[0]),
             End.PLANE: float(k[1] * slope.k[2]) / _DIFFERENCE,
-            End.KIND: min(1.0 - float(x[0]) ** 2, float(v[0])),
-            End.INFINITY: math.log(self.longest) - float(x[1]),
+            End.KIND: min(1.0 - float(x[_RATIO]) ** 2, float(v[0])),
+            End.INFINITY: math.log(self.longest) - float(x[_LOG_SIZE]),
         }
 
     def candidate(self, x: FloatArray, status: Status = Status.CONVERGED) -> Candidate:

@@ -289,14 +289,14 @@ def assemble(trivial: float, moments: LandscapeMoments, k: FloatArray, v: FloatA
     # value and derivatives in m, S and the bias, at fixed v and k beyond k*
     total = -2.0 * m_vv * A + rest * B - 2.0 * m_kv * m_vk * P + m_vk**2 * X
     total = total + 2.0 * m_vk * g * Y - 2.0 * m_kv * g * Q + g**2 * U
+    risk, in_m, in_S, in_bias = (float(part) for part in total)
     cross = 2.0 * (m_vk * Y[0] - m_kv * Q[0] + g * U[0])
-    along_k = np.concatenate([[total[1]], 2.0 * total[2] * k[1:] + cross * v[1:]])
+    along_k = np.concatenate([[in_m], 2.0 * in_S * k[1:] + cross * v[1:]])
     along_k[1] -= 2.0 * (m_vk * P[0] + g * Q[0])
-    along_v = np.concatenate(
-        [[2.0 * (m_vk * X[0] - m_kv * P[0] + g * Y[0])], 2.0 * B[0] * v[1:] + cross * k[1:]]
-    )
+    in_m_vk = 2.0 * (m_vk * X[0] - m_kv * P[0] + g * Y[0])
+    along_v = np.concatenate([[in_m_vk], 2.0 * B[0] * v[1:] + cross * k[1:]])
     along_v[1] -= 2.0 * A[0]
-    return Slope(trivial + float(total[0]), along_k, along_v, float(total[3]))
+    return Slope(trivial + risk, along_k, along_v, in_bias)
 
 
 def best_values(moments: LandscapeMoments, k: FloatArray) -> FloatArray:

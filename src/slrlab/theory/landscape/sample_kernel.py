@@ -8,6 +8,7 @@ NumPy. Independent of tasks.
 """
 
 # notation: docs/notation.md, "Landscape"
+# mypy: allow-untyped-defs, allow-untyped-calls, allow-untyped-decorators
 from __future__ import annotations
 
 import numpy as np

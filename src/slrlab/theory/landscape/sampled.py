@@ -21,7 +21,7 @@ from slrlab._result import Status
 from slrlab._types import FloatArray
 from slrlab.model.activation_code import ActivationCode, activation_code
 from slrlab.model.activations import Activation
-from slrlab.model.tasks import Task, TiltedTask
+from slrlab.model.tasks import Task
 from slrlab.numerics.qmc import normal_replicates
 from slrlab.theory.landscape.risk import SIZE, Slope
 
@@ -71,7 +71,7 @@ class SampledLandscape:
         samples = _checks.integer(samples, "samples", low=8 * BLOCKS)
         seed = _checks.integer(seed, "seed", low=0)
         code = activation_code(activation, min(task.length.longest, _LONGEST))
-        if isinstance(task, TiltedTask) and math.isinf(task.signal):
+        if task.has_infinite_score:
             raise ValueError(f"signal must be finite to sample task {task.name}, got inf")
         law = task.length
         fits = math.floor(math.log2(_BLOCK_ENTRIES / (SIZE * law.mean)))

@@ -117,11 +117,11 @@ def sgd_flow(
 
 def vectors_of(state: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return vectors of R⁴ with these overlaps; residuals that are not a covariance are cut."""
-    R_kk, R_vv = max(float(state[4]), 0.0), max(float(state[6]), 0.0)
-    first = math.sqrt(R_kk)
-    along = math.copysign(min(abs(state[5]) / first, math.sqrt(R_vv)), state[5]) if first else 0.0
+    m_kk, m_kv, m_vk, m_vv, R_kk, R_kv, R_vv, _bias = state.tolist()
+    first, R_vv = math.sqrt(max(R_kk, 0.0)), max(R_vv, 0.0)
+    along = math.copysign(min(abs(R_kv) / first, math.sqrt(R_vv)), R_kv) if first else 0.0
     across = math.sqrt(max(R_vv - along**2, 0.0))
-    return np.array([state[0], state[1], first, 0.0]), np.array([state[2], state[3], along, across])
+    return np.array([m_kk, m_kv, first, 0.0]), np.array([m_vk, m_vv, along, across])
 
 
 class _NoisyDescent(Follower):

@@ -7,7 +7,6 @@ activation family, as `AttentionMoments`. Values, noise and optimisation do not 
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -127,7 +126,7 @@ def _mapped(
             f"m_k {m_k:.4g} and R_k {R_k:.4g}"
         )
     if isinstance(task, TiltedTask):
-        if math.isinf(task.signal):
+        if task.has_infinite_score:
             return certain_location(task, activation, m_k, R_k, resolution)
         if isinstance(activation, Elementwise):
             return elementwise_tilted(task, activation, m_k, R_k, resolution)
@@ -150,7 +149,7 @@ def _thresholded(
     from slrlab.theory.moments.threshold import threshold_moments
     from slrlab.theory.moments.top_k import top_k_moments
 
-    if isinstance(task, TiltedTask) and math.isinf(task.signal):
+    if task.has_infinite_score:
         if m_k <= 0.0:
             _checks.fail("m_k", f"> 0 for {activation.name} at an infinite signal", m_k)
         if not activation.unbounded_contrast:

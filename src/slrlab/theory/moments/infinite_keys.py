@@ -19,7 +19,7 @@ from slrlab._types import FloatArray
 from slrlab.model.activations import Activation, Elementwise, Normalised, ScalarMap
 from slrlab.model.arrangements import relevant_count
 from slrlab.model.atlas.elementwise import relu_power
-from slrlab.model.tasks import SelectionTask, Task, TiltedTask
+from slrlab.model.tasks import Task
 from slrlab.theory.moments.largest import all_below, relevant_is_largest
 from slrlab.theory.moments.ratio import bent_moments
 from slrlab.theory.moments.types import AttentionMoments
@@ -30,7 +30,7 @@ _FAR = 1e100
 @np.errstate(invalid="ignore")  # slopes between infinite values
 def infinite_keys(task: Task, activation: Activation, resolution: float) -> AttentionMoments | None:
     """Return the moments of the limit ``m_k → ∞``; None where it is not known."""
-    if isinstance(task, SelectionTask) and task.hard:
+    if task.hard:
         moments = argmax_limit(task, activation)
         if moments is not None:
             return moments
@@ -38,7 +38,7 @@ def infinite_keys(task: Task, activation: Activation, resolution: float) -> Atte
     if step is not None:
         return bent_moments(task, step, 1.0, 0.0, resolution)
     growths = _growths(activation)
-    if growths is None or (math.isinf(task.signal) and isinstance(task, TiltedTask)):
+    if growths is None or task.has_infinite_score:
         return None
     left, right = growths
     shared = relu_power(round(right)) if math.isfinite(right) else _left_power(left)
@@ -54,7 +54,7 @@ def infinite_keys(task: Task, activation: Activation, resolution: float) -> Atte
     return AttentionMoments(target, 1.0 - target, max(0.0, energy - target**2))
 
 
-def argmax_limit(task: SelectionTask, activation: Activation) -> AttentionMoments | None:
+def argmax_limit(task: Task, activation: Activation) -> AttentionMoments | None:
     """Return the limit where only the largest score keeps a weight, one for each of its signs.
 
     None if the weights of infinitely distant scores are not of this kind. A free bias grows with

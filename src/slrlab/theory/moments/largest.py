@@ -48,7 +48,7 @@ def relevant_is_largest(task: Task, high: float = math.inf, resolution: float = 
 
     Of several relevant tokens one may be.
     """
-    if isinstance(task, SelectionTask) and task.hard:
+    if task.hard:
         return all_below(task, high) if math.isfinite(high) else 1.0
     if math.isinf(task.signal):
         return 1.0

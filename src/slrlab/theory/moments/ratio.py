@@ -94,10 +94,9 @@ def bent_moments(
     """
     if m_k == 0.0 and R_k == 0.0:
         return _equal_scores(task, activation)
-    hard = isinstance(task, SelectionTask) and task.hard
     steepest = DEAREST if isinstance(activation, Ratio) else _STEEPEST
     steep = isinstance(task, SelectionTask) and task.steepness > steepest
-    if not hard and (math.isinf(task.signal) or steep):
+    if task.has_infinite_score or (steep and not task.hard):
         return None
     if kinds_of(task) is None and (R_k > 0.0 or m_k == 0.0):
         return None

@@ -40,7 +40,7 @@ def reweighted_moments(
     task: Task, activation: CosineReweighted, m_k: float, R_k: float, resolution: float
 ) -> AttentionMoments:
     """Return the moments, averaged over the location."""
-    if isinstance(task, TiltedTask) and math.isinf(task.signal):
+    if task.has_infinite_score:
         if m_k <= 0.0:
             _checks.fail("m_k", f"> 0 for {activation.name} at an infinite signal", m_k)
         return AttentionMoments(1.0, 0.0, 0.0)
@@ -90,8 +90,7 @@ class _Integrals:
     ) -> None:
         self.task, self.resolution = task, resolution
         plain = Normalised(activation.name, bias=activation.bias, phi=activation.phi)
-        hard = isinstance(task, SelectionTask) and task.hard
-        steep = isinstance(task, SelectionTask) and not hard and task.steepness > DEAREST
+        steep = isinstance(task, SelectionTask) and not task.hard and task.steepness > DEAREST
         nodes = None if steep else bent_nodes(task, plain, *keys, resolution)
         if nodes is None:
             raise ComputationError(

@@ -23,7 +23,7 @@ def stick_breaking_moments(
     task: Task, activation: StickBreaking, m_k: float, R_k: float, resolution: float
 ) -> AttentionMoments:
     """Return the moments, averaged over the location."""
-    if isinstance(task, TiltedTask) and math.isinf(task.signal):
+    if task.has_infinite_score:
         return _checks.fail("signal", f"finite for {activation.name}", task.signal)
     if task.gaussian_shift is None and R_k > 0.0:
         return _checks.fail("R_k", f"0 for {activation.name} on this task", R_k)

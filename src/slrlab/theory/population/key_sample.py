@@ -17,7 +17,7 @@ from scipy import special
 from slrlab import _checks
 from slrlab._types import FloatArray
 from slrlab.model.activations import Activation
-from slrlab.model.tasks import Task, TiltedTask
+from slrlab.model.tasks import Task
 from slrlab.numerics.qmc import normal_replicates
 
 BLOCKS = 16
@@ -121,7 +121,7 @@ def draw_keys(task: Task, log2_size: int, seed: int) -> KeySample:
     ValueError
         If a sequence is too long for a sample, or its relevant score is not finite.
     """
-    if isinstance(task, TiltedTask) and math.isinf(task.signal):
+    if task.has_infinite_score:
         _checks.fail("signal", f"finite to sample task {task.name}", task.signal)
     longest = task.length.longest
     # short sequences are cheap, and what is lost on them is lost rarely: they get as many scores

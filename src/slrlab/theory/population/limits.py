@@ -77,10 +77,10 @@ def _separates(task: Task, activation: Activation) -> bool:
     """Return whether steep enough keys have a risk of 0, or below the smallest double."""
     if math.isinf(task.signal):
         posterior = activation.is_softmax and task.posterior_scale == math.inf
-        if isinstance(task, SelectionTask):
+        if task.hard:
             limit = argmax_limit(task, activation)
             return posterior or (limit is not None and limit.best_risk == 0.0)
-        return posterior or (isinstance(task, TiltedTask) and activation.unbounded_contrast)
+        return posterior or (task.has_infinite_score and activation.unbounded_contrast)
     if task.gaussian_shift is None:
         return False
     log_length, square = math.log(task.length.mean), task.gaussian_shift**2

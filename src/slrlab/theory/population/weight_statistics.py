@@ -19,7 +19,7 @@ from slrlab._types import FloatArray
 from slrlab.model.activations import SOFTMAX, Activation
 from slrlab.model.arrangements import check_family, relevant_count
 from slrlab.model.setting import Setting
-from slrlab.model.tasks import Task, TiltedTask
+from slrlab.model.tasks import Task
 from slrlab.theory.moments import AttentionMoments
 from slrlab.theory.moments.infinite_keys import infinite_keys
 from slrlab.theory.moments.largest import noisy_is_largest
@@ -170,7 +170,7 @@ def weight_statistics(
     """
     chosen = checked(task, activation, 1.0)
     check_family(task)
-    if math.isinf(task.signal) and isinstance(task, TiltedTask):
+    if task.has_infinite_score:
         _checks.fail("signal", "finite: the relevant score is infinite", task.signal)
     if relevant_count(task) > 1:
         _checks.fail("task", "one with a single relevant token", task.name)
