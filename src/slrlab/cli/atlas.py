@@ -94,12 +94,9 @@ def atlas(
 
 def _rank_added(added: list[str], out: Path, output: Output) -> None:
     """Rank expressions among the activations whose risks the package ships."""
-    from threadpoolctl import threadpool_limits
-
     from slrlab.experiments.atlas import ranked_among_stored
 
-    # the matrices are small: more threads would only wait for each other
-    with threadpool_limits(limits=1, user_api="blas"), progress("atlas") as report:
+    with progress("atlas") as report:
         frame, table = ranked_among_stored(added, report=report)
         answers = _answers(table, added)
     if not output.as_json:
