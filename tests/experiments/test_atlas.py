@@ -10,6 +10,7 @@ from slrlab.experiments.atlas import (
     PANEL,
     advice,
     atlas,
+    ranked_among_stored,
     ranking,
     setting_labels,
     stored_atlas,
@@ -79,13 +80,25 @@ def test_losses_are_parts_of_what_can_be_gained(frame):
 
 def test_ranking_names_the_best_and_where_each_is_worst(frame):
     table = ranking(frame)
-    assert list(table["rank"]) == [1, 2, 3, 4, 5]
+    assert list(table["rank"]) == [1, 1, 3, 4, 5]
     assert set(table["activation"][:2]) == {"softmax", "hedgehog"}
     assert table["activation"].iloc[-1] == "linear"
     own = table.set_index("activation").loc["normalised: exp(x) + x**2"]
     assert not own["same_as_best"]
     assert own["worst_setting"] in verdict(own)
     assert "every setting" in verdict(table.iloc[0])
+
+
+def test_equal_losses_share_a_rank():
+    """The disguises of softmax, and two activations under another name."""
+    _, table = ranked_among_stored(["softmax", "normalised: exp(x)", "elementwise: exp(x)"])
+    ranks = table.set_index("activation")["rank"]
+    assert {*ranks[list(DISGUISES)], ranks["normalised: exp(x)"]} == {1}
+    assert ranks["elementwise: exp(x)"] == ranks["consmax"]
+    # the next rank counts all before it, and different losses have different ranks
+    assert sorted(ranks)[6] == 7
+    assert len(set(ranks)) == len(table) - 5 - 1
+    assert ranks.max() == len(table)
 
 
 def test_the_atlas_as_files(frame, tmp_path):
