@@ -1,4 +1,6 @@
 import json
+import subprocess
+import sys
 from functools import partial
 
 import pytest
@@ -91,6 +93,33 @@ def test_an_expression_that_cannot_be_read_is_refused_before_any_work(run, text,
     assert not list(tmp_path.iterdir())
 
 
+def test_complete_is_refused_where_nothing_is_added(run, tmp_path):
+    code, out, err = run("atlas", "--complete", "--out", str(tmp_path))
+    assert (code, out) == (2, "")
+    assert err == "slrlab: --complete must not be given without --add, got --complete\n"
+    assert not list(tmp_path.iterdir())
+
+
+REFUSED_FIRST = """
+import sys
+from slrlab.cli.main import main
+heavy = {"pandas", "numba", "matplotlib", "slrlab.experiments.atlas"}
+try:
+    main(["atlas", "--add", "exp("])
+finally:
+    print(sorted(heavy & set(sys.modules)))
+"""
+
+
+def test_an_expression_is_refused_before_what_takes_long_is_imported(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", REFUSED_FIRST], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert done.stdout == "[]\n"
+    assert "(not an expression); the names are" in done.stderr
+
+
 def test_an_expression_is_ranked_among_the_shipped_risks(run, tmp_path):
     text = "elementwise: exp(x)"  # consmax under another name
     code, out, _ = run("atlas", "--add", text, "--json", "--out", str(tmp_path))
@@ -99,7 +128,7 @@ def test_an_expression_is_ranked_among_the_shipped_risks(run, tmp_path):
     rows = {row["activation"]: row for row in answer["ranking"]}
     assert set(rows) == {*atlas.stored_atlas()["activation"], text}
     assert rows[text]["mean_loss"] == pytest.approx(rows["consmax"]["mean_loss"], rel=1e-6)
-    assert abs(rows[text]["rank"] - rows["consmax"]["rank"]) == 1
+    assert rows[text]["rank"] == rows["consmax"]["rank"]
     (words,) = answer["answers"]
     assert words.startswith(f"{text}: rank {rows[text]['rank']} of {len(rows)}. Loses")
     assert "one factor does not fit all sequences" in words

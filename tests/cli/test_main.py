@@ -24,7 +24,7 @@ population --task spikey => --task must be one of TASKS, got spikey
 population --length 0 => --length must be a whole number >= 1 (3), a set
 population --length 1.5 => --length must be a whole number >= 1 (3), a set
 population --length 1:0.2,2:0.3 => …(the weights sum to 0.5)
-population --activation sofmax => --activation must be one of softmax, linear, erf, softplus
+population --activation sofmax => --activation must be a name or an expression
 population --bias big => --bias must be a finite number or optimal, got big
 population --m-v 1 => --m-k must be a finite number if --m-v, --R-k or --R-v is given
 population --m-k 1 --R-k -1 => --R-k must be a finite number >= 0, got -1.0
@@ -78,7 +78,7 @@ amp --alpha 1 --dim 10000000 => --dim must be at most
 
 compare --signal much => --signal must be a number >= 0 or inf, got much
 compare --alpha 0 => --alpha must be a number > 0 or inf, got 0
-compare --activation sofmax => --activation must be one of softmax
+compare --activation sofmax => --activation must be a name or an expression
 compare --ridge-k 1 => --ridge-v must be a finite number >= 0
 compare --csv nowhere/a.csv => --csv must be a file that ends with .csv in a folder that
 compare --plot a.txt => --plot must be a file that ends with .png, .pdf, .svg

@@ -151,7 +151,7 @@ def test_the_picture_has_a_curve_for_each_activation_and_the_best_predictor():
         ({"task": 3}, TypeError, "task must be a Task such as .*, got 3"),
         ({"task": []}, ValueError, "task must be a Task such as .*, got an empty list"),
         ({"activations": [3]}, TypeError, "activations must be names or activations, got 3"),
-        ({"activations": ["soft"]}, ValueError, "activation must be one of softmax"),
+        ({"activations": ["soft"]}, ValueError, "activation must be a name or an expression"),
         ({"alpha": 0}, ValueError, "alpha must be a number > 0 or inf, got 0"),
         ({"alpha": [1.0, "2"]}, TypeError, "alpha must be numbers > 0, got '2'"),
         ({"alpha": 2.0, "ridge_k": 1.0}, ValueError, "ridge_v must be a finite number >= 0 beside"),

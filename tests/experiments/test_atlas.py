@@ -1,4 +1,5 @@
 import html
+import itertools
 import math
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from slrlab.experiments.atlas import (
     PANEL,
     advice,
     atlas,
+    ranked_among_stored,
     ranking,
     setting_labels,
     stored_atlas,
@@ -55,12 +57,34 @@ def test_every_entry_of_the_panel_is_softmax_or_has_an_excess_above_its_error(st
     assert len(others) > 500
 
 
-def test_the_stored_table_is_what_the_code_computes(stored):
+def assert_computed(stored, points):
+    """Compare rows of the table, given by activation and task, with what the code computes."""
     by_key = stored.set_index(["activation", "task", "signal", "length", "noise"])["excess"]
-    names = ("budget-2", "cosformer", "laplace", "relu2-normalised", "sparsemax")
-    for name, task in zip(names, PANEL[2:], strict=False):
+    for name, task in points:
         key = (name, task.name, task.signal, str(task.length), task.noise)
-        assert minimal_risk(task, name).excess == pytest.approx(by_key[key], rel=1e-6, abs=1e-8)
+        excess = minimal_risk(task, name).excess
+        assert excess == pytest.approx(by_key[key], rel=1e-6, abs=1e-8), key
+
+
+def test_the_stored_table_is_what_the_code_computes(stored):
+    names = ("budget-2", "cosformer", "laplace", "relu2-normalised", "sparsemax")
+    assert_computed(stored, zip(names, PANEL[2:], strict=False))
+
+
+@pytest.mark.slow
+def test_every_ninth_row_of_the_stored_table_is_what_the_code_computes(stored):
+    points = [*itertools.product(ACTIVATIONS, PANEL)][::9]
+    names, tasks = zip(*points, strict=True)
+    assert (set(names), set(tasks)) == (set(ACTIVATIONS), set(PANEL))
+    assert_computed(stored, points)
+
+
+def test_the_page_has_the_losses_of_the_longest_sequences(stored):
+    loss = stored[stored["length"] == "10000"].set_index("activation")["loss"]
+    three = [f"{loss[name]:.2f}" for name in ("entmax15", "normmax-2", "sparsemax")]
+    page = (TABLE.parents[2] / "atlas.md").read_text(encoding="utf-8")
+    assert "({}, {} and {})".format(*three) in page
+    assert f"not at 10,000 ({three[0]} and {three[2]})" in page
 
 
 @pytest.fixture(scope="module")
@@ -80,13 +104,25 @@ def test_losses_are_parts_of_what_can_be_gained(frame):
 
 def test_ranking_names_the_best_and_where_each_is_worst(frame):
     table = ranking(frame)
-    assert list(table["rank"]) == [1, 2, 3, 4, 5]
+    assert list(table["rank"]) == [1, 1, 3, 4, 5]
     assert set(table["activation"][:2]) == {"softmax", "hedgehog"}
     assert table["activation"].iloc[-1] == "linear"
     own = table.set_index("activation").loc["normalised: exp(x) + x**2"]
     assert not own["same_as_best"]
     assert own["worst_setting"] in verdict(own)
     assert "every setting" in verdict(table.iloc[0])
+
+
+def test_equal_losses_share_a_rank():
+    """The disguises of softmax, and two activations under another name."""
+    _, table = ranked_among_stored(["softmax", "normalised: exp(x)", "elementwise: exp(x)"])
+    ranks = table.set_index("activation")["rank"]
+    assert {*ranks[list(DISGUISES)], ranks["normalised: exp(x)"]} == {1}
+    assert ranks["elementwise: exp(x)"] == ranks["consmax"]
+    # the next rank counts all before it, and different losses have different ranks
+    assert sorted(ranks)[6] == 7
+    assert len(set(ranks)) == len(table) - 5 - 1
+    assert ranks.max() == len(table)
 
 
 def test_the_atlas_as_files(frame, tmp_path):

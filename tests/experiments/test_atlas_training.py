@@ -1,5 +1,6 @@
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from slrlab.experiments.atlas_training import (
     atlas_training,
     comparable,
     rank_agreement,
+    read_training,
     training_texts,
 )
 from slrlab.figures.atlas import write_atlas
@@ -150,6 +152,24 @@ def test_a_risk_is_compared_if_it_has_no_reason_against_it_or_an_interval(frame)
     for key, values in zip(("status", "reason", "replicon"), zip(*cases, strict=True), strict=True):
         frame[key] = values
     assert comparable(frame).tolist() == [True, True, True, False, False]
+
+
+def test_the_table_of_the_documentation_has_the_correlations_of_its_page():
+    docs = Path(__file__).parents[2] / "docs"
+    frame = read_training(docs / "assets" / "tables" / "atlas-training.csv")
+    found = rank_agreement(frame)
+    words = ", ".join(f"{found[alpha]:.2f}" for alpha in (2.0, 8.0, 32.0))
+    assert words == "0.87, 0.97, 0.99"
+    page = (docs / "atlas.md").read_text(encoding="utf-8")
+    assert "0.87 at 2 samples per dimension, 0.97 at 8 and 0.99 at 32" in page
+
+
+def test_a_table_is_read_as_it_was_written(frame, tmp_path):
+    frame.to_csv(tmp_path / "table.csv", index=False)
+    again = read_training(tmp_path / "table.csv")
+    assert comparable(again).tolist() == comparable(frame).tolist()
+    for column in ("length", "status", "mismatched", "reason"):
+        assert again[column].tolist() == frame[column].astype(str).tolist()
 
 
 def test_weights_that_grow_with_a_learned_bias_may_be_worse_than_nothing():

@@ -52,7 +52,7 @@ def test_an_address_without_anything_is_that_of_the_start():
         ("length", "1000001", "length must be at most 1000000"),
         ("length", "1-5000", "length"),
         ("noise", "11", "noise must be a number from 0 to 10"),
-        ("activations", "softmax;", "activation must be a name of the atlas, or an"),
+        ("activations", "softmax;", "activation must be a name or an expression"),
         ("activations", "normalised: __import__('os')", "must"),
         ("activations", ";".join("abcdefg"), "must be"),
         ("seed", "1.5", "seed must be a whole number"),

@@ -117,8 +117,17 @@ def test_bias_is_given_free_or_default():
     + ["exp(x, x)", "[x]", "lambda: x", "1/0 + x"],
 )
 def test_unreadable_expressions_are_refused_with_the_choices(text):
-    with pytest.raises(ValueError, match=r"^activation must be one of softmax, linear, erf"):
+    with pytest.raises(ValueError, match=r"^activation must be a name or an expression"):
         make_activation(text)
+
+
+def test_the_reason_of_a_refusal_is_before_the_names():
+    with pytest.raises(ValueError) as refusal:
+        make_activation("normalised: y")
+    told, _, names = str(refusal.value).partition("; the names are ")
+    assert told.endswith("got 'normalised: y' (the name y is not x)")
+    assert len(told) < 200
+    assert names.split(", ") == list(ACTIVATIONS)
 
 
 def test_a_negative_map_cannot_be_normalised():

@@ -54,10 +54,58 @@ def test_at_least_thirty_published_activations_have_a_card():
 @by_name(ALL)
 def test_weights_are_finite_at_every_score(activation):
     for scores in ([0.3], [1e4, -1e4, 0.0], [-1e4, -1e4], [0.0, 0.0, 0.0], [1e4, 1e4]):
-        if activation.name in ("consmax", "cubic") and max(scores) > 700.0:
+        if activation.name == "consmax" and max(scores) > 700.0:
             continue  # an exponential without a sum below overflows, as its card says
         with np.errstate(over="ignore"):
             assert np.isfinite(activation.weights(np.array(scores))).all()
+
+
+ZERO_OVER_ZERO = {  # s + c of every token, whose maps are all 0
+    **dict.fromkeys(("relu", "relu2", "relu-over-length"), (-2.0, -0.5)),
+    **dict.fromkeys(("relu-normalised", "relu2-normalised", "cosformer"), (-2.0, 0.0)),
+    **dict.fromkeys(("spherical-2", "spherical-4", "cosine", "periodic"), (0.0, 0.0)),
+    "softpick": (0.0, 0.0),
+    "l1-linear": (-1.0, -1.0),
+}
+
+
+@pytest.mark.parametrize("name", ZERO_OVER_ZERO)
+def test_weights_are_zero_where_all_maps_are(name):
+    activation = next(one for one in ALL if one.name == name)
+    scores = np.array(ZERO_OVER_ZERO[name]) - activation.bias
+    np.testing.assert_array_equal(activation.weights(scores), 0.0)
+    np.testing.assert_array_equal(activation.weights(scores[:1]), 0.0)
+
+
+def test_all_activations_that_can_be_zero_over_zero_are_tested():
+    """Maps that vanish somewhere on a fine grid that contains 0 and −1."""
+    grid = np.arange(-200, 201)[:, None] / 50.0
+    zero = {one.name for one in ALL if (one.weights(grid - one.bias) == 0.0).any()}
+    assert zero == {*ZERO_OVER_ZERO, "linear", "cubic"}  # these two have no sum below
+
+
+@by_name(ALL)
+def test_a_score_of_minus_infinity_is_a_token_that_is_not_there(activation):
+    rng = np.random.default_rng(4)
+    scores = rng.standard_normal((40, 5))
+    masked = rng.random((40, 5)) < 0.5
+    masked[0], masked[1] = True, [False, *4 * [True]]
+    weights = activation.weights(np.where(masked, -np.inf, scores))
+    np.testing.assert_array_equal(weights[masked], 0.0)
+    for row, hidden, sigma in zip(scores, masked, weights, strict=True):
+        if not hidden.all():
+            close = {"rtol": 1e-12, "atol": 1e-12}  # thresholds are solved for to 1e-14
+            np.testing.assert_allclose(sigma[~hidden], activation.weights(row[~hidden]), **close)
+            single = activation.weights(np.where(hidden, -np.inf, row))
+            np.testing.assert_allclose(single, sigma, **close)
+    np.testing.assert_array_equal(activation.weights(np.full(3, -np.inf)), 0.0)
+
+
+@by_name(ALL)
+def test_a_score_of_nan_is_refused(activation):
+    for other in (0.0, -np.inf, np.inf):
+        with pytest.raises(ValueError, match=r"^scores must be numbers, .*, got nan$"):
+            activation.weights(np.array([[0.0, other], [np.nan, 1.0]]))
 
 
 @by_name(EXCHANGEABLE)

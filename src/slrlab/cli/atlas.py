@@ -10,6 +10,8 @@ from slrlab._types import DataFrame
 from slrlab.cli.app import command
 from slrlab.cli.console import Output, print_lines, print_table, progress
 from slrlab.cli.options import OUT, RESULTS, flag, option
+from slrlab.model.activations import ACTIVATIONS, make_activation
+from slrlab.model.tasks import SpikedSLR
 
 _ADD = (
     "Rank this expression in x, such as 'normalised: exp(x) + x**2', among the rest and say what "
@@ -39,25 +41,25 @@ def atlas(
 
     Example: slrlab atlas --add "normalised: exp(x) + x**2" --out results
     """
+    added = list(add or [])
+    for text in added:  # refused before any work, imports among it
+        try:
+            make_activation(text)
+        except ValueError as error:
+            raise ValueError(str(error).replace("activation", "add", 1)) from None
+    if complete and not added:
+        raise ValueError("complete must not be given without --add, got --complete")
+    out.mkdir(parents=True, exist_ok=True)  # an impossible folder is refused before any work
+    if added and not (complete or population):
+        _rank_added(added, out, output)
+        return
     from slrlab.experiments import atlas as experiment
     from slrlab.experiments.atlas_training import atlas_training, training_texts
     from slrlab.experiments.atlas_transfer import atlas_transfer
     from slrlab.experiments.atlas_weights import atlas_weights
     from slrlab.experiments.parallel import remember, shared_workers
     from slrlab.experiments.properties import properties
-    from slrlab.model.activations import ACTIVATIONS, make_activation
-    from slrlab.model.tasks import SpikedSLR
 
-    added = list(add or [])
-    for text in added:  # refused before any work
-        try:
-            make_activation(text)
-        except ValueError as error:
-            raise ValueError(str(error).replace("activation", "add", 1)) from None
-    out.mkdir(parents=True, exist_ok=True)  # an impossible folder is refused before any work
-    if added and not (complete or population):
-        _rank_added(added, out, output)
-        return
     kinds, training, more = list(dict.fromkeys([*ACTIVATIONS, *added])), None, {}
     with (
         remember(out / "finished-atlas.sqlite"),
@@ -94,12 +96,9 @@ def atlas(
 
 def _rank_added(added: list[str], out: Path, output: Output) -> None:
     """Rank expressions among the activations whose risks the package ships."""
-    from threadpoolctl import threadpool_limits
-
     from slrlab.experiments.atlas import ranked_among_stored
 
-    # the matrices are small: more threads would only wait for each other
-    with threadpool_limits(limits=1, user_api="blas"), progress("atlas") as report:
+    with progress("atlas") as report:
         frame, table = ranked_among_stored(added, report=report)
         answers = _answers(table, added)
     if not output.as_json:

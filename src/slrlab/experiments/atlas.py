@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from importlib import resources
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from slrlab._types import Report
@@ -139,10 +138,12 @@ def ranking(frame: pd.DataFrame) -> pd.DataFrame:
     """Return one row for each activation: mean and worst loss, where it is worst, where it breaks.
 
     It breaks at the lengths of spiked-SLR at signal 9 where it misses more than a tenth of the
-    attainable gain.
+    attainable gain. Mean losses that differ by no more than their errors share the best rank.
     """
+    gain = 1.0 + frame["noise"] ** 2 - frame["bayes_risk"]
     # a loss below rounding is none
-    frame = frame.assign(loss=frame["loss"].where(frame["loss"] > _NONE, 0.0))
+    loss = frame["loss"].where(frame["loss"] > _NONE, 0.0)
+    frame = frame.assign(loss=loss, loss_error=frame["error"] / gain)
     groups = frame.groupby("activation", sort=False)
     worst = frame.loc[groups["loss"].idxmax()].set_index("activation")
     table = pd.DataFrame(
@@ -155,9 +156,20 @@ def ranking(frame: pd.DataFrame) -> pd.DataFrame:
             "same_as_best": groups["excess"].max() < _SAME,
         }
     ).sort_values("mean_loss", kind="stable")
-    table.insert(0, "rank", np.arange(1, len(table) + 1))
+    errors = groups["loss_error"].mean().reindex(table.index).fillna(0.0)
+    table.insert(0, "rank", _ranks(table["mean_loss"].tolist(), errors.tolist()))
     table["source"] = [CARDS[name].source if name in CARDS else "" for name in table.index]
     return table.rename_axis("activation").reset_index()
+
+
+def _ranks(losses: list[float], errors: list[float]) -> list[int]:
+    """Return the ranks, from 1, of losses in rising order; equal ones share the first."""
+    ranks, first = [], 0
+    for here, (loss, error) in enumerate(zip(losses, errors, strict=True)):
+        if loss - losses[first] > error + errors[first] + _NONE:
+            first = here
+        ranks.append(first + 1)
+    return ranks
 
 
 def _broken_lengths(rows: pd.DataFrame) -> str:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -265,6 +266,12 @@ def _training_times(kind: Kind, task: Task, least: PopulationRisk) -> Row:
         times.append(math.inf if math.isnan(time) else time)
     reached = sum(map(math.isfinite, times))
     return {"training_time": median(times), "slowest_time": max(times), "reached": reached}
+
+
+def read_training(path: Path) -> pd.DataFrame:
+    """Return a table of `atlas_training` that was written as ``atlas-training.csv``."""
+    frame = pd.read_csv(path, dtype={"length": str})
+    return frame.fillna(dict.fromkeys(_TEXTS, ""))  # an empty text is not a missing number
 
 
 def comparable(frame: pd.DataFrame) -> pd.Series:

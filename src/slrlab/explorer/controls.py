@@ -149,10 +149,7 @@ def _as_text(value: Any) -> str:
 
 def _short(message: str) -> str:
     """Return a message without the long list of all activations."""
-    start, listed, rest = message.partition(" must be one of softmax, ")
-    if not listed:
-        return message
-    return f"{start} must be a name of the atlas{rest[rest.index(', or an') :]}"
+    return message.partition("; the names are ")[0]
 
 
 def _number(name: str, **limits: Any) -> Callable[[Any], float]:

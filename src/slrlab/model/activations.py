@@ -17,6 +17,7 @@ from scipy import special
 
 from slrlab import _checks
 from slrlab._types import FloatArray
+from slrlab.model.masked import weights_of_unmasked
 
 Map = Callable[[FloatArray], FloatArray]
 
@@ -65,9 +66,16 @@ class Activation(ABC):
         if self.bias is not None:
             object.__setattr__(self, "bias", _checks.finite(self.bias, "bias"))
 
-    @abstractmethod
     def weights(self, scores: FloatArray) -> FloatArray:
-        """Return the token weights ``σ(χ)`` along the last axis."""
+        """Return the token weights ``σ(χ)`` along the last axis.
+
+        A token of score −∞ is not there: its weight is 0, the others are those without it.
+        """
+        return weights_of_unmasked(self._weights, scores)
+
+    @abstractmethod
+    def _weights(self, scores: FloatArray) -> FloatArray:
+        """Return the weights of scores above −∞."""
 
     @property
     def bends(self) -> tuple[float, ...]:
@@ -141,7 +149,7 @@ class Elementwise(OneMap):
 
     family: ClassVar[str] = "elementwise"
 
-    def weights(self, scores: FloatArray) -> FloatArray:
+    def _weights(self, scores: FloatArray) -> FloatArray:
         return self.phi.value(self.shifted(scores))
 
     @property
@@ -170,7 +178,7 @@ class Normalised(OneMap):
         object.__setattr__(self, "sink", _checks.non_negative(self.sink, "sink"))
         _checks.choice(self.exponential, "exponential", ["everywhere", "left", "nowhere"])
 
-    def weights(self, scores: FloatArray) -> FloatArray:
+    def _weights(self, scores: FloatArray) -> FloatArray:
         log_phi = self.log_phi(scores)
         top = log_phi.max(axis=-1, keepdims=True)
         if self.sink > 0.0:
@@ -219,15 +227,15 @@ class Projection(Activation):
     def unbounded_contrast(self) -> bool:
         return self.budget == 1
 
-    def weights(self, scores: FloatArray) -> FloatArray:
+    def _weights(self, scores: FloatArray) -> FloatArray:
         x = np.asarray(self.shifted(scores) / self.power)
         if x.shape[-1] <= self.budget:
             return np.ones_like(x)
         # as many tokens as the budget reach 1 at most one below the last of them; measured from
         # there, the threshold keeps its digits
         x = x - np.partition(x, -self.budget, axis=-1)[..., -self.budget, None]
-        sigma = self._cut(x - self._threshold(x))
-        return sigma if self.budget > 1 else np.asarray(sigma / sigma.sum(axis=-1, keepdims=True))
+        sigma = np.clip(x - self._threshold(x), 0.0, 1.0) ** self.power
+        return np.asarray(sigma if self.budget > 1 else sigma / sigma.sum(axis=-1, keepdims=True))
 
     def _threshold(self, x: FloatArray) -> FloatArray:
         """Solve ``Σ h(x−τ) = budget`` for ``τ`` in ``[−1, 0]`` by Newton's method, or bisection.
@@ -241,8 +249,7 @@ class Projection(Activation):
             root = self._root(gap)
             slope = self.power * root.sum(axis=-1, keepdims=True)
             cut = 0 if self.budget == 1 else np.count_nonzero(gap > 1.0, axis=-1, keepdims=True)
-            height = np.where(root > 0.0, gap, 0.0)  # a token of score −∞ has no weight
-            above = (root * height).sum(axis=-1, keepdims=True) + cut - self.budget
+            above = (root * gap).sum(axis=-1, keepdims=True) + cut - self.budget
             low, high = np.where(above >= 0.0, tau, low), np.where(above >= 0.0, high, tau)
             step = np.divide(above, slope, out=np.zeros_like(tau), where=slope > 0.0)
             outside = (tau + step < low) | (tau + step >= high)
@@ -258,9 +265,6 @@ class Projection(Activation):
         if self.power == 1.0:
             return np.asarray(moving, dtype=float)
         return np.asarray(moving * np.where(moving, gap, 1.0) ** (self.power - 1.0))
-
-    def _cut(self, x: FloatArray) -> FloatArray:
-        return np.asarray(np.clip(x, 0.0, 1.0) ** self.power)
 
 
 def _log_softplus(x: FloatArray) -> FloatArray:

@@ -1,6 +1,6 @@
 """What depends on the class of a task: whether a computation takes it, and its entry in a table.
 
-This module must not know what the entries are.
+It does not depend on what the entries are.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _Entry = TypeVar("_Entry")
 
 
 def check_task(task: Task) -> None:
-    """Refuse what is no task of either family, and a task that contradicts itself.
+    """Refuse what is not a task of either family, and a task that contradicts itself.
 
     Raises
     ------
@@ -31,7 +31,7 @@ def check_task(task: Task) -> None:
 def lookup(task: Task, registry: Mapping[type, _Entry]) -> _Entry:
     """Return the entry of the task's own class; if there is none, that of its nearest family.
 
-    A class that can be instantiated is no family: a subclass of `SpikedSLR` may have another
+    A class that can be instantiated is not a family: a subclass of `SpikedSLR` may have another
     density ratio, so it has the entry of `TiltedTask`.
 
     Raises

@@ -39,8 +39,9 @@ def activation_from_expression(text: str, *, known: Iterable[str]) -> Activation
         phi = _scalar_map(formula)
     except ValueError as error:
         raise ValueError(
-            f"activation must be one of {', '.join(known)}, or an expression in x such as "
-            f"'elementwise: 1 + tanh(x)' or 'normalised: log(1 + exp(x))', got {shown} ({error})"
+            "activation must be a name or an expression in x such as 'elementwise: 1 + tanh(x)' "
+            f"or 'normalised: log(1 + exp(x))', got {shown} ({error}); "
+            f"the names are {', '.join(known)}"
         ) from None
     if family == "elementwise":
         return Elementwise(text, phi=phi)

@@ -41,7 +41,7 @@ class Ratio(OneMap):
         super().__post_init__()
         object.__setattr__(self, "exponent", _checks.positive(self.exponent, "exponent"))
 
-    def weights(self, scores: FloatArray) -> FloatArray:
+    def _weights(self, scores: FloatArray) -> FloatArray:
         x = self.shifted(scores)
         log_gauge = self.gauge.log_value(x)
         top = log_gauge.max(axis=-1, keepdims=True)
@@ -71,7 +71,7 @@ class TopK(Activation):
         super().__post_init__()
         object.__setattr__(self, "k", _checks.integer(self.k, "k"))
 
-    def weights(self, scores: FloatArray) -> FloatArray:
+    def _weights(self, scores: FloatArray) -> FloatArray:
         x = self.shifted(scores)
         order = np.argsort(-x, axis=-1, kind="stable")[..., : self.k]
         kept = np.take_along_axis(x, order, axis=-1)
@@ -104,7 +104,7 @@ class NormMax(Activation):
         """The exponent ``p`` of the sum that is 1."""
         return self.alpha / (self.alpha - 1.0)
 
-    def weights(self, scores: FloatArray) -> FloatArray:
+    def _weights(self, scores: FloatArray) -> FloatArray:
         whole = Projection("", power=self.power).weights(self.power * self.shifted(scores))
         sigma = whole ** (1.0 / self.alpha)
         return np.asarray(sigma / sigma.sum(axis=-1, keepdims=True))
@@ -116,7 +116,7 @@ class StickBreaking(Activation):
 
     family: ClassVar[str] = "ordered"
 
-    def weights(self, scores: FloatArray) -> FloatArray:
+    def _weights(self, scores: FloatArray) -> FloatArray:
         x = self.shifted(scores)
         log_left = np.flip(np.cumsum(np.flip(special.log_expit(-x), -1), axis=-1), -1)
         # log_left includes the token itself; what was left before it is log_left − log(1 − s)
@@ -138,7 +138,7 @@ class CosineReweighted(OneMap):
         # a sine from the first position: the cosine would lose the digits of the small factors
         return np.asarray(np.sin(np.pi * np.arange(1.0, length + 1.0) / (2.0 * length)))
 
-    def weights(self, scores: FloatArray) -> FloatArray:
+    def _weights(self, scores: FloatArray) -> FloatArray:
         with np.errstate(divide="ignore"):
             log_phi = self.phi.log_value(self.shifted(scores))
         log_phi = log_phi + np.log(self.factors(scores.shape[-1]))
@@ -173,7 +173,7 @@ class LengthScaled(Activation):
             return self.base.with_bias(None)
         return self.base.with_bias(self.bias + self.shift(length))
 
-    def weights(self, scores: FloatArray) -> FloatArray:
+    def _weights(self, scores: FloatArray) -> FloatArray:
         self.shifted(scores)
         length = scores.shape[-1]
         sigma = self.at_length(length).weights(self.score(length) * scores)

@@ -314,7 +314,7 @@ def test_unfitted_is_an_error_of_both_packages(data, monkeypatch):
         ({"init": 3}, ValueError, "init must be random or a pair of vectors"),
         ({"init": (np.ones(2), np.ones(D))}, ValueError, "init must be random or two vectors of 8"),
         ({"bias": "free"}, TypeError, "bias must be a finite number or optimal, got free"),
-        ({"activation": "soft"}, ValueError, "activation must be one of softmax"),
+        ({"activation": "soft"}, ValueError, "activation must be a name or an expression"),
         ({"activation": 3}, TypeError, "activation must be an Activation, a name or an exp"),
     ],
 )

@@ -165,7 +165,7 @@ def test_progress_is_reported():
         ({"max_steps": 0}, ValueError, "max_steps must be a whole number >= 1, got 0"),
         ({"task": SpikedSLR(math.inf, 2)}, ValueError, "signal must be finite to draw tokens"),
         ({"task": "spiked"}, TypeError, "task must be a Task, got 'spiked'"),
-        ({"name": "soft"}, ValueError, "activation must be one of softmax"),
+        ({"name": "soft"}, ValueError, "activation must be a name or an expression"),
     ],
 )
 def test_bad_numbers_are_named_before_any_work(monkeypatch, changes, kind, message):

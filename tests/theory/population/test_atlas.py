@@ -12,7 +12,7 @@ from slrlab.theory.moments import attention_moments
 from slrlab.theory.moments.infinite_keys import infinite_keys
 
 # excess times 1000 at signal 9, lengths 10 and uniform(1,10), from an independent Monte Carlo
-# whose noise is about 0.3; its optimum over the parameters is not better than 1 %
+# whose noise is about 0.3
 PUBLISHED = {
     "linear": (355, 268),
     "erf": (112, 113),
@@ -41,23 +41,51 @@ PUBLISHED = {
     "spherical-2": (121, 81),
     "spherical-4": (24, 16),
     "elu1": (204, 127),
-    "cosine": (376, 252),
+    "cosine": (None, 252),  # 376 at length 10 is off: see the test of cosine
     "l1-linear": (338, 230),
     "stick-breaking": (111, 111),
     "periodic": (122, 81),
     "cosformer": (64, 53),
     "softmax-1": (0, 0.2),
 }
+# its search over scale and bias missed the optimum of these by up to 1 %
+BEATEN = ("laplace", "relu2", "consmax", "taylor2")
+CASES = [(name, n) for name, pair in PUBLISHED.items() for n in (0, 1) if pair[n] is not None]
 DISGUISES = ("softmax", "softplus-biased", "softmax-sink", "elu1-biased", "hedgehog")
 
 
-@pytest.mark.parametrize("name", PUBLISHED)
-@pytest.mark.parametrize("which", [0, 1], ids=["fixed", "random"])
+@pytest.mark.parametrize(("name", "which"), CASES)
 def test_excess_against_independent_values(name, which):
     result = minimal_risk(SpikedSLR(9.0, (10, "uniform(1,10)")[which]), name)
     value = PUBLISHED[name][which]
     assert result.status.usable
-    assert 1000.0 * result.excess == pytest.approx(value, abs=0.5 + 0.01 * value)
+    above = 1000.0 * result.excess - value
+    tolerance = min(1.0, 0.5 + 0.01 * value)
+    assert -(0.01 * value if name in BEATEN else tolerance) < above < tolerance
+
+
+@pytest.mark.parametrize(("name", "value", "digit"), [("softmax-1", 3.5, 0.1), ("softpick", 9, 1)])
+def test_excess_of_two_tokens_against_independent_values(name, value, digit):
+    excess = 1000.0 * minimal_risk(SpikedSLR(5.0, 2), name).excess
+    assert excess == pytest.approx(value, abs=0.3 + digit / 2.0)  # its noise and its last digit
+
+
+def test_excess_of_cosine_against_plain_monte_carlo():
+    """The published 376 is too low: 2,000,000 sequences give 379.17 ± 0.15.
+
+    No parameter is left to optimise: the squares of the weights sum to 1, and a positive factor on
+    the scores changes nothing.
+    """
+    task, rng = SpikedSLR(9.0, 10), np.random.default_rng(0)
+    shares = []
+    for _ in range(5):
+        scores, location = task.sample_scores(rng, 200_000, 10)
+        shares.append(scores[np.arange(len(scores)), location] / np.linalg.norm(scores, axis=1))
+    share = np.concatenate(shares)
+    error = 2.0 * share.mean() * share.std() / math.sqrt(share.size)
+    result = minimal_risk(task, "cosine")
+    assert abs(1.0 - share.mean() ** 2 - result.risk) < 3.0 * error
+    assert result.excess - 0.376 > 10.0 * error
 
 
 @pytest.mark.parametrize("task", [SpikedSLR(9.0, 10, noise=0.3), MaxSLR(2.0, "1,4")])

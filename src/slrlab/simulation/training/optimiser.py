@@ -19,6 +19,7 @@ from slrlab import _checks
 from slrlab._result import Status
 from slrlab._types import FloatArray
 from slrlab.model.activations import Activation
+from slrlab.numerics.blas import one_blas_thread
 from slrlab.simulation.data.dataset import Dataset
 from slrlab.simulation.training.objective import Objective, Weights
 
@@ -98,7 +99,6 @@ def train(
         Called as ``watch(step, F, |∇F|/|y|)`` after each step.
     """
     from scipy.optimize import minimize
-    from threadpoolctl import threadpool_limits
 
     began = time.perf_counter()
     ridge_k, ridge_v, tolerance, max_steps = check_training(ridge_k, ridge_v, tolerance, max_steps)
@@ -110,8 +110,7 @@ def train(
         learn_bias=objective.learns_bias, learn_intercept=objective.learns_intercept
     )
     # the short products of L-BFGS would leave BLAS threads spinning on the cores of the kernel
-    one_thread = threadpool_limits(limits=1, user_api="blas")
-    with one_thread, contextlib.suppress(FloatingPointError, StopIteration, _AtGoal):
+    with one_blas_thread, contextlib.suppress(FloatingPointError, StopIteration, _AtGoal):
         minimize(
             path.evaluate,
             path.scaled(first),

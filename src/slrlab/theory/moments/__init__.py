@@ -19,6 +19,7 @@ from slrlab.model.arrangements import ArrangementTask
 from slrlab.model.lengths import LengthLaw
 from slrlab.model.marion import MarionSLR
 from slrlab.model.tasks import SelectionTask, Task, TiltedTask
+from slrlab.numerics.blas import one_blas_thread
 from slrlab.theory.moments.ratio import bent_moments
 from slrlab.theory.moments.rescaled import rescaled_moments
 from slrlab.theory.moments.reweighted import reweighted_moments
@@ -35,6 +36,7 @@ _NARROW = 0.5  # width of a feature in scores, below which nodes must be placed 
 
 # a map that overflows gives moments that are not finite, and then a status
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")
+@one_blas_thread
 def attention_moments(
     task: Task,
     activation: Activation,

@@ -18,6 +18,7 @@ from slrlab.model.marion import MarionSLR
 from slrlab.model.setting import Setting
 from slrlab.model.tasks import SelectionTask, Task, TiltedTask
 from slrlab.numerics import selection
+from slrlab.numerics.blas import one_blas_thread
 from slrlab.numerics.simplex import STEP, LaplaceGrid, independent_moments, token_factors
 from slrlab.numerics.steep import STEEP, aligned_moments, softmax_first, softmax_spread
 from slrlab.theory.moments.nodes import gauss_weights, key_nodes, laplace_step, tilted_nodes
@@ -54,6 +55,7 @@ class BayesRisk(Result):
         return self.setting.task.trivial_risk - self.risk
 
 
+@one_blas_thread
 def bayes_risk(task: Task, *, knows: str = "keys", dim: int | None = None) -> BayesRisk:
     r"""Return the Bayes risk ``Δ² + 1 − E[p_ε] = Δ² + 1 − E Σ p_ℓ²``.
 

@@ -23,6 +23,7 @@ from slrlab.model.activations import Activation, make_activation
 from slrlab.model.order_parameters import OrderParameters
 from slrlab.model.setting import Setting
 from slrlab.model.tasks import Task
+from slrlab.numerics.blas import one_blas_thread
 from slrlab.theory.moments import AttentionMoments, attention_moments
 from slrlab.theory.population.bayes_risk import bayes_risk
 from slrlab.theory.population.limits import (
@@ -43,6 +44,7 @@ _LEVELS = (1.0, 1.35, 1.9, 2.7)
 _LONG = 8.0  # overlap from which the limit of infinitely long keys may be better
 
 
+@one_blas_thread
 def minimal_risk(
     task: Task, activation: Activation | str, *, tolerance: float = 1e-9, strict: bool = False
 ) -> PopulationRisk:

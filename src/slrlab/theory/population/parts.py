@@ -38,6 +38,7 @@ from slrlab.model.activations import Activation
 from slrlab.model.arrangements import check_family
 from slrlab.model.setting import Setting
 from slrlab.model.tasks import Task
+from slrlab.numerics.blas import one_blas_thread
 from slrlab.numerics.minimise import newton_minimum
 from slrlab.theory.population.key_sample import BLOCKS, KeySample, WeightMoments, draw_keys
 from slrlab.theory.population.minimal import PopulationRisk, checked, minimal_risk
@@ -104,6 +105,7 @@ class ExcessParts(Result):
         return float(getattr(self, f"{name}_part")) / self.parts if self.parts else math.nan
 
 
+@one_blas_thread
 def excess_parts(
     task: Task, activation: Activation | str, *, samples: int = 65536, seed: int = 0
 ) -> ExcessParts:

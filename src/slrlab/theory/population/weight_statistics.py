@@ -20,6 +20,7 @@ from slrlab.model.activations import SOFTMAX, Activation
 from slrlab.model.arrangements import check_family, relevant_count
 from slrlab.model.setting import Setting
 from slrlab.model.tasks import Task
+from slrlab.numerics.blas import one_blas_thread
 from slrlab.theory.moments import AttentionMoments
 from slrlab.theory.moments.infinite_keys import infinite_keys
 from slrlab.theory.moments.largest import noisy_is_largest
@@ -117,6 +118,7 @@ class WeightStatistics(Result):
         return f"{self.setting}: {', '.join(numbers)}, {self.status}"
 
 
+@one_blas_thread
 def weight_statistics(
     task: Task,
     activation: Activation | str,
