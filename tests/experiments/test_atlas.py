@@ -5,7 +5,15 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from slrlab import MaxSLR, SpikedSLR, minimal_risk
+from slrlab import (
+    MaxSLR,
+    OrderParameters,
+    SpikedSLR,
+    hit_rate,
+    make_activation,
+    minimal_risk,
+    weight_statistics,
+)
 from slrlab.experiments.atlas import (
     PANEL,
     advice,
@@ -18,6 +26,7 @@ from slrlab.experiments.atlas import (
 from slrlab.figures.atlas import write_atlas
 from slrlab.model.activations import ACTIVATIONS
 from slrlab.model.cards import ABSENT, CARDS
+from slrlab.model.traits import increasing
 
 NAMES = ["linear", "softmax", "sparsemax", "hedgehog", "normalised: exp(x) + x**2"]
 TASKS = [SpikedSLR(9.0, 10, noise=0.5), MaxSLR(3.0, "1,2,5")]
@@ -62,6 +71,27 @@ def test_the_stored_table_is_what_the_code_computes(stored):
         assert minimal_risk(task, name).excess == pytest.approx(by_key[key], rel=1e-6, abs=1e-8)
 
 
+def test_increasing_maps_find_the_same_tokens_and_the_others_have_no_hit_rate(stored):
+    rows = stored[["task", "signal", "length", "noise"]].itertuples(index=False)
+    tasks = {(task.name, task.signal, str(task.length), task.noise): task for task in PANEL}
+    exact = pd.Series([hit_rate(tasks[tuple(row)]) for row in rows], index=stored.index)
+    known = stored["hit_rate"].notna()
+    assert (stored.loc[known, "hit_rate"] - exact[known]).abs().max() < 1e-9
+    increases = [increasing(make_activation(name)) for name in stored["activation"]]
+    assert known.tolist() == increases
+    assert known.sum() > 0.5 * len(stored)
+
+
+@pytest.mark.parametrize("name", ["sparsemax", "sigmoid", "l2-softmax", "relu", "budget-2"])
+def test_a_map_is_increasing_where_its_sampled_hit_rate_is_that_of_the_scores(name):
+    task = SpikedSLR(2.0, 3)
+    order = OrderParameters(m_k=math.sqrt(2.0), m_v=1.0, R_k=0.0)
+    fixed = make_activation(name).with_bias(-1.0)
+    found = weight_statistics(task, fixed, order, samples=4000)
+    rate = found.hit_rate
+    assert (abs(rate - hit_rate(task)) < 1e-12) == increasing(make_activation(name))
+
+
 @pytest.fixture(scope="module")
 def frame():
     return atlas(NAMES, panel=TASKS, workers=1)
@@ -86,6 +116,10 @@ def test_ranking_names_the_best_and_where_each_is_worst(frame):
     assert not own["same_as_best"]
     assert own["worst_setting"] in verdict(own)
     assert "every setting" in verdict(table.iloc[0])
+    rates = [hit_rate(task) for task in TASKS]
+    assert own["hit_rate"] != own["hit_rate"]  # the square is larger at low scores
+    others = table[table["activation"] != "normalised: exp(x) + x**2"]["hit_rate"].tolist()
+    assert others == pytest.approx([sum(rates) / 2.0] * 4, rel=1e-12)
 
 
 def test_the_atlas_as_files(frame, tmp_path):

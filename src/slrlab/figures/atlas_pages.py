@@ -72,7 +72,8 @@ def _page(row: pd.Series, own: pd.DataFrame, more: Mapping[str, pd.DataFrame]) -
         words += [card.note, f"Limits: {card.limits}" if card.limits else ""]
         words += [f"Source: {card.source}."]
     written = "" if card is None else f"<p>{formula(_WEIGHT + card.formula)}</p>"
-    columns = ("setting", "risk", "error", "bayes_risk", "loss", "m_k", "m_v", "bias", "status")
+    columns = ("setting", "risk", "error", "bayes_risk", "loss", "hit_rate", "m_k", "m_v", "bias")
+    columns = (*columns, "status")
     tables = [f"<h2>Infinite data</h2>{_numbers(own, columns)}"]
     for title, rows in more.items():
         if not rows.empty:
