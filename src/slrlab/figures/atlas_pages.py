@@ -28,6 +28,10 @@ SIGNAL, LENGTH = 9.0, 10  # spiked-SLR of the curve and the example
 _RELEVANT, _SEED = 3, 1  # index of the relevant token in the example, and its random numbers
 _WEIGHT = r"\sigma_l = "
 _FAR = 100.0  # stands for keys or a bias at infinity in the pictures
+_COLUMNS = (
+    *("setting", "risk", "error", "bayes_risk", "loss", "hit_rate", "m_k", "m_v", "bias"),
+    "status",
+)
 _CAPTION = (
     "Left: weight of one token against its score, the nine others having typical scores, times the "
     "overlap of the values. Right: the same weights on a sequence whose relevant token is marked. "
@@ -72,9 +76,7 @@ def _page(row: pd.Series, own: pd.DataFrame, more: Mapping[str, pd.DataFrame]) -
         words += [card.note, f"Limits: {card.limits}" if card.limits else ""]
         words += [f"Source: {card.source}."]
     written = "" if card is None else f"<p>{formula(_WEIGHT + card.formula)}</p>"
-    columns = ("setting", "risk", "error", "bayes_risk", "loss", "hit_rate", "m_k", "m_v", "bias")
-    columns = (*columns, "status")
-    tables = [f"<h2>Infinite data</h2>{_numbers(own, columns)}"]
+    tables = [f"<h2>Infinite data</h2>{_numbers(own, _COLUMNS)}"]
     for title, rows in more.items():
         if not rows.empty:
             names = [str(column) for column in rows.columns if column != "activation"]
