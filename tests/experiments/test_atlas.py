@@ -148,6 +148,27 @@ def test_the_atlas_as_files(frame, tmp_path):
     assert len(colours) > 50
 
 
+def test_a_page_says_once_what_is_the_same_in_all_rows_and_has_reasons_below(frame, tmp_path):
+    reason = "the prox jumps <somewhere>"
+    rows = {"activation": ["linear"] * 2, "task": ["spiked"] * 2, "alpha": [2.0, 8.0]}
+    own = pd.DataFrame(rows | {"reason": ["", reason]})
+    write_atlas(frame, tmp_path, {"training": own})
+    text = (tmp_path / "atlas" / "linear.html").read_text(encoding="utf-8")
+    table = text[text.index("<h2>Training</h2>") :]
+    assert "<th>alpha</th></tr>" in table
+    assert "<th>task</th>" not in table
+    assert "<p class='note'>In all rows: task spiked.</p>" in table
+    assert f"<p class='note'>Reason: {html.escape(reason)}.</p>" in table
+
+
+def test_advice_warns_of_a_large_loss_away_from_signal_nine():
+    row = pd.Series({"same_as_best": False, "breaks_at": "", "worst_loss": 0.24})
+    row["worst_setting"] = "max ν=3 L=2"
+    assert "0.24 at max ν=3 L=2: avoid it" in advice(row)
+    row["worst_loss"] = 0.05
+    assert "worth the loss" in advice(row)
+
+
 def test_the_panel_covers_both_tasks_all_lengths_and_noise():
     lengths = {str(task.length) for task in PANEL}
     assert {"2", "10", "100", "10000", "uniform(1,10)"} <= lengths

@@ -88,16 +88,31 @@ def _page(row: pd.Series, own: pd.DataFrame, more: Mapping[str, pd.DataFrame]) -
 
 
 def _numbers(rows: pd.DataFrame, names: Iterable[str]) -> str:
-    """Return rows of a table, numbers with four digits."""
-    names = list(names)
-    lines = rows[names].itertuples(index=False)
-    return wide(names, ([_number(value) for value in line] for line in lines))
+    """Return rows of a table, numbers with four digits.
+
+    What is the same in all rows, and reasons, are sentences below.
+    """
+    rows = rows[list(names)]
+    reasons = dict.fromkeys(str(text) for text in rows.get("reason", ()) if text)
+    same = [name for name in rows if len(rows) > 1 and rows[name].nunique(dropna=False) == 1]
+    texts = {name: _text(rows[name].iloc[0]) for name in same if name != "reason"}
+    shown = rows.drop(columns=[*{*same, *rows.columns[rows.columns == "reason"]}])
+    lines = ([_number(value) for value in line] for line in shown.itertuples(index=False))
+    words = ", ".join(f"{name} {text}" for name, text in texts.items() if text)
+    notes = [f"In all rows: {words}." if words else "", *(f"Reason: {text}." for text in reasons)]
+    return wide(map(str, shown.columns), lines) + "".join(
+        f"<p class='note'>{html.escape(note)}</p>" for note in notes if note
+    )
 
 
 def _number(value: object) -> str:
+    return cell(_text(value), "n" if isinstance(value, float) else "")
+
+
+def _text(value: object) -> str:
     if not isinstance(value, float):
-        return cell("" if value is None else value)
-    return cell("" if math.isnan(value) else f"{value:.4g}", "n")
+        return "" if value is None else str(value)
+    return "" if math.isnan(value) else f"{value:.4g}"
 
 
 def _drawn(activation: Activation, own: pd.DataFrame) -> bytes:
