@@ -32,6 +32,7 @@ _COLUMNS = (
     *("setting", "risk", "error", "bayes_risk", "loss", "hit_rate", "m_k", "m_v", "bias"),
     "status",
 )
+_MOST_COLUMNS = 12  # of a table that fits a window
 _CAPTION = (
     "Left: weight of one token against its score, the nine others having typical scores, times the "
     "overlap of the values. Right: the same weights on a sequence whose relevant token is marked. "
@@ -98,9 +99,14 @@ def _numbers(rows: pd.DataFrame, names: Iterable[str]) -> str:
     texts = {name: _text(rows[name].iloc[0]) for name in same if name != "reason"}
     shown = rows.drop(columns=[*{*same, *rows.columns[rows.columns == "reason"]}])
     lines = ([_number(value) for value in line] for line in shown.itertuples(index=False))
+    head = [*map(str, shown.columns)]
+    if len(head) > _MOST_COLUMNS and len(shown) < _MOST_COLUMNS:  # one line for each quantity
+        first, *rest = head
+        head = [first, *map(_text, shown[first])]
+        lines = ([cell(name), *map(_number, shown[name])] for name in rest)
     words = ", ".join(f"{name} {text}" for name, text in texts.items() if text)
     notes = [f"In all rows: {words}." if words else "", *(f"Reason: {text}." for text in reasons)]
-    return wide(map(str, shown.columns), lines) + "".join(
+    return wide(head, lines) + "".join(
         f"<p class='note'>{html.escape(note)}</p>" for note in notes if note
     )
 
