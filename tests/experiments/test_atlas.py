@@ -6,7 +6,15 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from slrlab import MaxSLR, SpikedSLR, minimal_risk
+from slrlab import (
+    MaxSLR,
+    OrderParameters,
+    SpikedSLR,
+    hit_rate,
+    make_activation,
+    minimal_risk,
+    weight_statistics,
+)
 from slrlab.experiments.atlas import (
     PANEL,
     advice,
@@ -20,6 +28,7 @@ from slrlab.experiments.atlas import (
 from slrlab.figures.atlas import write_atlas
 from slrlab.model.activations import ACTIVATIONS
 from slrlab.model.cards import ABSENT, CARDS
+from slrlab.model.traits import increasing
 
 NAMES = ["linear", "softmax", "sparsemax", "hedgehog", "normalised: exp(x) + x**2"]
 TASKS = [SpikedSLR(9.0, 10, noise=0.5), MaxSLR(3.0, "1,2,5")]
@@ -87,6 +96,27 @@ def test_the_page_has_the_losses_of_the_longest_sequences(stored):
     assert f"not at 10,000 ({three[0]} and {three[2]})" in page
 
 
+def test_increasing_maps_find_the_same_tokens_and_the_others_have_no_hit_rate(stored):
+    rows = stored[["task", "signal", "length", "noise"]].itertuples(index=False)
+    tasks = {(task.name, task.signal, str(task.length), task.noise): task for task in PANEL}
+    exact = pd.Series([hit_rate(tasks[tuple(row)]) for row in rows], index=stored.index)
+    known = stored["hit_rate"].notna()
+    assert (stored.loc[known, "hit_rate"] - exact[known]).abs().max() < 1e-9
+    increases = [increasing(make_activation(name)) for name in stored["activation"]]
+    assert known.tolist() == increases
+    assert known.sum() > 0.5 * len(stored)
+
+
+@pytest.mark.parametrize("name", ["sparsemax", "sigmoid", "l2-softmax", "relu", "budget-2"])
+def test_a_map_is_increasing_where_its_sampled_hit_rate_is_that_of_the_scores(name):
+    task = SpikedSLR(2.0, 3)
+    order = OrderParameters(m_k=math.sqrt(2.0), m_v=1.0, R_k=0.0)
+    fixed = make_activation(name).with_bias(-1.0)
+    found = weight_statistics(task, fixed, order, samples=4000)
+    rate = found.hit_rate
+    assert (abs(rate - hit_rate(task)) < 1e-12) == increasing(make_activation(name))
+
+
 @pytest.fixture(scope="module")
 def frame():
     return atlas(NAMES, panel=TASKS, workers=1)
@@ -111,6 +141,10 @@ def test_ranking_names_the_best_and_where_each_is_worst(frame):
     assert not own["same_as_best"]
     assert own["worst_setting"] in verdict(own)
     assert "every setting" in verdict(table.iloc[0])
+    rates = [hit_rate(task) for task in TASKS]
+    assert own["hit_rate"] != own["hit_rate"]  # the square is larger at low scores
+    others = table[table["activation"] != "normalised: exp(x) + x**2"]["hit_rate"].tolist()
+    assert others == pytest.approx([sum(rates) / 2.0] * 4, rel=1e-12)
 
 
 def test_equal_losses_share_a_rank():
@@ -149,6 +183,27 @@ def test_the_atlas_as_files(frame, tmp_path):
     with Image.open(paths[4]) as image:
         colours = image.convert("RGB").getcolors(1 << 24)
     assert len(colours) > 50
+
+
+def test_a_page_says_once_what_is_the_same_in_all_rows_and_has_reasons_below(frame, tmp_path):
+    reason = "the prox jumps <somewhere>"
+    rows = {"activation": ["linear"] * 2, "task": ["spiked"] * 2, "alpha": [2.0, 8.0]}
+    own = pd.DataFrame(rows | {"reason": ["", reason]})
+    write_atlas(frame, tmp_path, {"training": own})
+    text = (tmp_path / "atlas" / "linear.html").read_text(encoding="utf-8")
+    table = text[text.index("<h2>Training</h2>") :]
+    assert "<th>alpha</th></tr>" in table
+    assert "<th>task</th>" not in table
+    assert "<p class='note'>In all rows: task spiked.</p>" in table
+    assert f"<p class='note'>Reason: {html.escape(reason)}.</p>" in table
+
+
+def test_advice_warns_of_a_large_loss_away_from_signal_nine():
+    row = pd.Series({"same_as_best": False, "breaks_at": "", "worst_loss": 0.24})
+    row["worst_setting"] = "max ν=3 L=2"
+    assert "0.24 at max ν=3 L=2: avoid it" in advice(row)
+    row["worst_loss"] = 0.05
+    assert "worth the loss" in advice(row)
 
 
 def test_the_panel_covers_both_tasks_all_lengths_and_noise():

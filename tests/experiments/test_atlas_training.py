@@ -5,7 +5,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slrlab import Estimate, SpikedSLR, erm_theory, gradient_flow, minimal_risk, optimal_ridge
+from slrlab import (
+    Estimate,
+    OrderParameters,
+    SpikedSLR,
+    erm_theory,
+    gradient_flow,
+    hit_rate,
+    minimal_risk,
+    optimal_ridge,
+    weight_statistics,
+)
 from slrlab._result import Status
 from slrlab.experiments import atlas_training as atlas_module
 from slrlab.experiments.atlas import atlas
@@ -60,6 +70,23 @@ def test_numbers_are_those_of_the_best_ridge(frame):
     assert row["replicon"] == pytest.approx(best.replicon, rel=1e-6)
     assert row["stable"] == best.stable
     assert row["status"] == str(best.status)
+
+
+def test_what_trained_weights_do_is_what_the_order_parameters_say(frame):
+    softmax = row_of(frame, "softmax", ALPHA)
+    order = OrderParameters(softmax["m_k"], softmax["m_v"], softmax["q_k"] - softmax["m_k"] ** 2)
+    exact = weight_statistics(TASK, "softmax", order, samples=200_000)
+    assert softmax["hit_rate"] == pytest.approx(hit_rate(TASK, order), rel=1e-9)
+    assert softmax["mean_weight"] == pytest.approx(exact.mean_weight, rel=1e-6)
+    for name in ("entropy", "miscalibration"):
+        error = exact.errors[name] * math.sqrt(1.0 + 200_000 / 65536)
+        assert abs(softmax[name] - getattr(exact, name)) < 4.0 * error, name
+    limit = row_of(frame, "softmax", math.inf)
+    assert limit["hit_rate"] == pytest.approx(hit_rate(TASK), rel=1e-9)
+    assert limit["hit_rate"] > softmax["hit_rate"]
+    assert limit["miscalibration"] < 1e-6
+    assert math.isnan(row_of(frame, "hardmax", ALPHA)["hit_rate"])
+    assert row_of(frame, "hardmax", math.inf)["hit_rate"] == limit["hit_rate"]
 
 
 def test_the_risk_is_that_of_the_theory_at_its_ridges_on_another_sample(frame):

@@ -4,7 +4,7 @@ import pytest
 from matplotlib.colors import to_rgb
 from PIL import Image
 
-from slrlab import __version__
+from slrlab import __version__, hit_rate, minimal_risk
 from slrlab.figures import (
     figure_amp,
     figure_phases,
@@ -166,8 +166,16 @@ def test_softmax_is_on_the_diagonal_of_the_reliability_diagram(monkeypatch):
     trained = frame[frame["panel"] == "trained"].iloc[-1]
     assert trained["bin_posterior"] > trained["bin_weight"]  # a strong ridge makes it unsure
     drawn = figure_reliability.draw(frame)
-    assert [axes.get_title() for axes in drawn.axes] == ["infinite data", "softmax, $\\alpha=16$"]
-    assert [len(axes.containers) for axes in drawn.axes] == [6, 1]
+    titles = [axes.get_title() for axes in drawn.axes]
+    assert titles == ["infinite data", "softmax, $\\alpha=16$", "infinite data"]
+    assert [len(axes.containers) for axes in drawn.axes] == [6, 1, 0]
+    found = frame[frame["panel"] == "found"].set_index("activation")
+    rate = hit_rate(figure_reliability.TASK)
+    assert found["hit_rate"].tolist() == pytest.approx([rate] * 3, rel=1e-9)  # the same for all
+    risks = [minimal_risk(figure_reliability.TASK, name).risk for name in found.index]
+    assert found["read"].tolist() == pytest.approx([1.0 - risk for risk in risks], rel=1e-6)
+    texts = [text.get_text() for text in drawn.axes[2].texts]
+    assert texts == ["softmax and 1 more", "linear"]  # with sparsemax
 
 
 def test_the_marks_differ_without_colour():

@@ -1,7 +1,14 @@
+from pathlib import Path
+
 import numpy as np
+import pandas as pd
 import pytest
 
+from slrlab.experiments.atlas import stored_atlas
 from slrlab.figures.figure_geometry import FIXED, RANDOM, compute, draw
+from slrlab.model.activations import ACTIVATIONS
+
+STORED = Path(__file__).parents[2] / "docs" / "assets" / "tables" / "figure-geometry-full.csv"
 
 
 @pytest.fixture(scope="module")
@@ -34,3 +41,20 @@ def test_bars_fill_the_excess(frame):
     assert widths.shape == (3, 4)
     assert widths.min() > -1e-9
     np.testing.assert_allclose(widths.sum(axis=0), 1.0, atol=1e-12)
+
+
+def test_the_picture_of_the_documentation_has_every_activation_with_an_excess():
+    table, risks = pd.read_csv(STORED), stored_atlas()
+    plane, shares = draw(table).axes[:2]
+    named = {text.get_text() for text in plane.texts}
+    bars = {label.get_text() for label in shares.get_yticklabels()}
+    for length, drawn in ((FIXED, named & set(ACTIVATIONS)), (RANDOM, bars)):
+        setting = (risks["task"] == "spiked") & (risks["signal"] == 9.0) & (risks["noise"] == 0.0)
+        own = risks[setting & (risks["length"] == length)].set_index("activation")
+        assert set(own.index) == set(ACTIVATIONS)
+        assert drawn == set(own.index[own["excess"] > 1e-9])
+        rows = table[table["length"].astype(str) == length].set_index("activation")
+        pd.testing.assert_series_equal(
+            rows["excess"].sort_index(), own["excess"].sort_index(), rtol=1e-6, atol=1e-9
+        )
+    assert bars > {"budget-2", "normmax-2", "cosformer"}

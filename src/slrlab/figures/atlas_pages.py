@@ -28,6 +28,11 @@ SIGNAL, LENGTH = 9.0, 10  # spiked-SLR of the curve and the example
 _RELEVANT, _SEED = 3, 1  # index of the relevant token in the example, and its random numbers
 _WEIGHT = r"\sigma_l = "
 _FAR = 100.0  # stands for keys or a bias at infinity in the pictures
+_COLUMNS = (
+    *("setting", "risk", "error", "bayes_risk", "loss", "hit_rate", "m_k", "m_v", "bias"),
+    "status",
+)
+_MOST_COLUMNS = 12  # of a table that fits a window
 _CAPTION = (
     "Left: weight of one token against its score, the nine others having typical scores, times the "
     "overlap of the values. Right: the same weights on a sequence whose relevant token is marked. "
@@ -72,8 +77,7 @@ def _page(row: pd.Series, own: pd.DataFrame, more: Mapping[str, pd.DataFrame]) -
         words += [card.note, f"Limits: {card.limits}" if card.limits else ""]
         words += [f"Source: {card.source}."]
     written = "" if card is None else f"<p>{formula(_WEIGHT + card.formula)}</p>"
-    columns = ("setting", "risk", "error", "bayes_risk", "loss", "m_k", "m_v", "bias", "status")
-    tables = [f"<h2>Infinite data</h2>{_numbers(own, columns)}"]
+    tables = [f"<h2>Infinite data</h2>{_numbers(own, _COLUMNS)}"]
     for title, rows in more.items():
         if not rows.empty:
             names = [str(column) for column in rows.columns if column != "activation"]
@@ -85,16 +89,36 @@ def _page(row: pd.Series, own: pd.DataFrame, more: Mapping[str, pd.DataFrame]) -
 
 
 def _numbers(rows: pd.DataFrame, names: Iterable[str]) -> str:
-    """Return rows of a table, numbers with four digits."""
-    names = list(names)
-    lines = rows[names].itertuples(index=False)
-    return wide(names, ([_number(value) for value in line] for line in lines))
+    """Return rows of a table, numbers with four digits.
+
+    What is the same in all rows, and reasons, are sentences below.
+    """
+    rows = rows[list(names)]
+    reasons = dict.fromkeys(str(text) for text in rows.get("reason", ()) if text)
+    same = [name for name in rows if len(rows) > 1 and rows[name].nunique(dropna=False) == 1]
+    texts = {name: _text(rows[name].iloc[0]) for name in same if name != "reason"}
+    shown = rows.drop(columns=[*{*same, *rows.columns[rows.columns == "reason"]}])
+    lines = ([_number(value) for value in line] for line in shown.itertuples(index=False))
+    head = [*map(str, shown.columns)]
+    if len(head) > _MOST_COLUMNS and len(shown) < _MOST_COLUMNS:  # one line for each quantity
+        first, *rest = head
+        head = [first, *map(_text, shown[first])]
+        lines = ([cell(name), *map(_number, shown[name])] for name in rest)
+    words = ", ".join(f"{name} {text}" for name, text in texts.items() if text)
+    notes = [f"In all rows: {words}." if words else "", *(f"Reason: {text}." for text in reasons)]
+    return wide(head, lines) + "".join(
+        f"<p class='note'>{html.escape(note)}</p>" for note in notes if note
+    )
 
 
 def _number(value: object) -> str:
+    return cell(_text(value), "n" if isinstance(value, float) else "")
+
+
+def _text(value: object) -> str:
     if not isinstance(value, float):
-        return cell("" if value is None else value)
-    return cell("" if math.isnan(value) else f"{value:.4g}", "n")
+        return "" if value is None else str(value)
+    return "" if math.isnan(value) else f"{value:.4g}"
 
 
 def _drawn(activation: Activation, own: pd.DataFrame) -> bytes:

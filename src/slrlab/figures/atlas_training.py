@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from slrlab._types import Axes
@@ -22,16 +23,13 @@ TRAINING_CAPTION = (
     "from left to right keep the order of infinite data; ρ is the rank correlation. Black signs "
     "mark numbers of limited accuracy."
 )
-_COLOURS = {
-    "elementwise": "#D55E00",
-    "normalised": "#0072B2",
-    "projection": "#009E73",
-    "ratio": "#CC79A7",
-    "ordered": "#E69F00",
-}
+_COLOURS = {family: color for family, (color, _) in style.FAMILIES.items()}
 _NAMED = ("softmax", "linear")
-# offsets of labels, in points
-_SIDES = ((4, 3), (-4, 3), (4, -3), (-4, -3), (4, 11), (-4, 11), (4, -11), (-4, -11))
+_SIDES = [  # offsets of a name, in points, near ones first
+    (x * radius, y * radius)
+    for radius in (6, 12, 20, 30, 42)
+    for x, y in ((1, 0.6), (-1, 0.6), (1, -0.6), (-1, -0.6), (0.4, 1), (-0.4, 1), (0.4, -1))
+]
 _GAP = 2.0  # least distance of a name from another and from the edge, in pixels
 _MOVED = 3  # activations that are named because they change their rank most
 
@@ -99,9 +97,12 @@ def _draw_times(panel: Axes, limits: pd.DataFrame) -> Callable[[], None]:
         for rows, marker in ((finite, "o"), (~finite, "^")):
             chosen = rows & (limits["family"] == family)
             look: dict[str, Any] = {"linestyle": "", "marker": marker, "color": colour}
-            look["label"] = family if marker == "o" else "never, from most starts"
+            look["label"] = family if marker == "o" else None
             if chosen.any():
                 panel.plot(limits.loc[chosen, "risk"], heights[chosen], **look)
+    if not finite.all():  # of every family
+        look = {"linestyle": "", "marker": "^", "color": "0.5"}
+        panel.plot([], [], label="never, from most starts", **look)
     slow = heights.sort_values(ascending=False).index[:_MOVED]
     title = f"time to {FRACTION:.0%} of the way, median of {STARTS} starts"
     panel.set(title=title, ylabel="time of gradient flow", yscale="log")
@@ -109,21 +110,27 @@ def _draw_times(panel: Axes, limits: pd.DataFrame) -> Callable[[], None]:
 
 
 def _name(panel: Axes, x: pd.Series, y: pd.Series, names: list[str]) -> None:
-    """Write names beside their points where they cover no other name and stay inside the panel.
+    """Write names near their points, where they cover no name and no point, inside the panel."""
+    from matplotlib.text import Text
 
-    Of points that coincide only the first is named.
-    """
     figure = panel.get_figure(root=True)
     assert figure is not None
     figure.draw_without_rendering()  # the layout fixes how large a name is in the panel
     inside, taken = panel.get_window_extent(), list[Any]()
+    points = panel.transData.transform(np.column_stack([x, y.reindex(x.index)]))
+    line = {"arrowstyle": "-", "color": "0.5", "linewidth": 0.6, "shrinkA": 0, "shrinkB": 2}
     for name in (name for name in dict.fromkeys(names) if name in x.index):
         for shift in _SIDES:
             sides = {"ha": "left" if shift[0] > 0 else "right"}
             sides["va"] = "bottom" if shift[1] > 0 else "top"
             look: dict[str, Any] = {"textcoords": "offset points", "fontsize": 7, **sides}
+            look["arrowprops"] = line
             text = panel.annotate(name, (x[name], y[name]), shift, **look)
-            box = text.get_window_extent().padded(_GAP)
+            text.get_window_extent()  # with its line: it puts the text where it belongs
+            box = Text.get_window_extent(text).padded(_GAP)
+            if box.count_contains(points):
+                text.remove()
+                continue
             if inside.count_contains(box.corners()) == 4 and not box.count_overlaps(taken):
                 taken.append(box)
                 break

@@ -38,13 +38,6 @@ SHOWN = {
     "full": tuple(ACTIVATIONS),
 }
 FIXED, RANDOM = "10", "uniform(1,10)"
-_FAMILIES = {
-    "elementwise": ("#D55E00", "s"),
-    "normalised": ("#0072B2", "o"),
-    "projection": ("#009E73", "^"),
-    "ratio": ("#CC79A7", "D"),
-    "ordered": ("#000000", "v"),
-}
 _LACKS = {
     "log-linear weights": "#56B4E9",
     "a factor for each sequence": "#E69F00",
@@ -92,7 +85,7 @@ def _draw_plane(panel: Axes, rows: pd.DataFrame) -> None:
         panel.plot(shape, excess - shape, ":", color="0.6", lw=0.8, zorder=0)
         panel.plot([shape[-1]] * 2, [excess - shape[-1], 1e-10], ":", color="0.6", lw=0.8, zorder=0)
         panel.annotate(f"{angle:g}°", (excess, 1.2 * _LEAST), color="0.45", fontsize=7, ha="right")
-    for family, (color, marker) in _FAMILIES.items():
+    for family, (color, marker) in style.FAMILIES.items():
         own = (off["family"] == family).to_numpy()
         if own.any():
             look: dict[str, Any] = {
@@ -128,7 +121,7 @@ def _label_points(panel: Axes, rows: pd.DataFrame) -> None:
     inside = np.array([frame.x0, frame.y0, frame.x1, frame.y1])
     taken = np.empty((0, 4))
     for point, name, family in zip(points, rows["activation"], rows["family"], strict=True):
-        label = panel.text(0, 0, name, fontsize=6.5, color=_FAMILIES[family][0])
+        label = panel.text(0, 0, name, fontsize=6.5, color=style.FAMILIES[family][0])
         extent = label.get_window_extent(renderer)
         size = np.array([extent.width, extent.height])
         centres = point + pixel * _OFFSETS + np.sign(_OFFSETS.round()) * [size[0] / 2.0, 0.0]

@@ -8,31 +8,36 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from slrlab._types import Report
+from slrlab.experiments.atlas_weights import atlas_weights
 from slrlab.experiments.parallel import parallel_map
-from slrlab.figures import style
+from slrlab.figures import figure_atlas, style
 from slrlab.figures.points import Row
 from slrlab.figures.registry import About
 from slrlab.model.activations import SOFTMAX
 from slrlab.model.setting import Setting
 from slrlab.model.tasks import SpikedSLR
 from slrlab.theory.erm import erm_theory
+from slrlab.theory.population.hit_rate import hit_rate
 from slrlab.theory.population.weight_statistics import weight_statistics
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ABOUT = About(
-    title="Posterior probability against the weight, spiked-SLR, signal 9, length 10",
+    title="What the weights find, and how much is read from it, spiked-SLR, signal 9, length 10",
     caption="""
-    How often a token of a given weight is the relevant one; on the grey diagonal the weight is
-    this probability. Left, infinite data, weights times their best factor, which the values apply:
-    softmax and the sigmoid with its best bias lie on the diagonal, sparsemax close to it. The
-    others read too much from tokens of small weight and too little from most of large weight.
-    Right, softmax trained on 16 samples per dimension: with a strong ridge of the keys it is less
-    sure than it could be (large weights above the diagonal), with a weak one it is surer than it
-    should be.
+    Left and middle: how often a token of a given weight is the relevant one; on the grey
+    diagonal the weight is this probability. Left, infinite data, weights times their best
+    factor, which the values apply: softmax and the sigmoid with its best bias lie on the
+    diagonal, sparsemax close to it. The others read too much from tokens of small weight and
+    too little from most of large weight. Middle, softmax trained on 16 samples per dimension:
+    with a strong ridge of the keys it is less sure than it could be (large weights above the
+    diagonal), with a weak one it is surer than it should be. Right, infinite data: mean weight
+    on the relevant token, times its best factor, which is 1 − risk, against the hit rate.
+    Increasing activations lie on one vertical line: who is found is the same, how much is read
+    differs.
     """,
-    costs={"reliability": 8.0},
+    costs={"reliability": 8.0, "weights": 8.0},
     compiled=True,
     section="Atlas of activations",
 )
@@ -41,16 +46,22 @@ ACTIVATIONS = ("softmax", "sparsemax", "sigmoid", "relu-normalised", "softplus",
 ALPHA, RIDGES, RIDGE_V, TOLERANCE = 16.0, (1.0, 0.1, 0.03), 0.3, 0.02
 BINS = {"toy": 6, "quick": 24, "full": 40}
 SAMPLES = {"toy": 2_000, "quick": 50_000, "full": 2_000_000}
+SHOWN = figure_atlas.SHOWN
+_FOUND = ["panel", "activation", "family", "hit_rate", "hit_rate_error", "read"]
+_SAME_RATE, _SAME_READ = 3e-3, 4e-3  # differences that no label shows
 _LOOKS = (("#0072B2", "o", "-"), ("#E69F00", "^", "--"), ("#882255", "v", ":"))
 
 
 def compute(profile: str = "quick", report: Report | None = None) -> pd.DataFrame:
-    """Return one row for each panel, curve and bin of the weight."""
+    """Return one row for each panel, curve and bin of the weight, and one for each hit rate."""
     sizes = {"bins": BINS[profile], "samples": SAMPLES[profile]}
     settings = [("trained", "softmax", ridge, sizes) for ridge in RIDGES]
     settings += [("infinite", name, math.nan, sizes) for name in ACTIVATIONS]
     rows = parallel_map(_rows, settings, label="reliability", report=report)
-    return pd.DataFrame([row for curve in rows for row in curve])
+    found = atlas_weights(SHOWN[profile], task=TASK, report=report)
+    found = found.assign(panel="found", read=found["scale"] * found["mean_weight"])
+    bins = pd.DataFrame([row for curve in rows for row in curve])
+    return pd.concat([bins, found[[*_FOUND, "status"]]], ignore_index=True)
 
 
 def _rows(setting: tuple[str, str, float, dict[str, int]]) -> list[Row]:
@@ -70,8 +81,8 @@ def _rows(setting: tuple[str, str, float, dict[str, int]]) -> list[Row]:
 
 @style.house_style()
 def draw(frame: pd.DataFrame) -> Figure:
-    """Draw the reliability diagrams: infinite data, and trained softmax."""
-    figure, ((infinite, trained),) = style.new_figure(1, 2, 7.2, 4.2, sharey=True)
+    """Draw the reliability diagrams, infinite data and trained softmax, and the hit rates."""
+    figure, ((infinite, trained, found),) = style.new_figure(1, 3, 11.0, 4.4)
     for panel in (infinite, trained):
         panel.plot([0.0, 1.0], [0.0, 1.0], color="0.8", linewidth=6, zorder=0)
         panel.set(xlim=(-0.25, 1.25), ylim=(-0.05, 1.05))
@@ -86,9 +97,39 @@ def draw(frame: pd.DataFrame) -> Figure:
     infinite.set(xlabel="weight times its best factor", ylabel="posterior probability")
     infinite.set_title("infinite data")
     trained.set(xlabel="weight", title=f"softmax, {style.in_symbols(alpha=ALPHA)}")
+    _draw_found(found, frame[frame["panel"] == "found"])
     for panel in (infinite, trained):
         panel.legend(fontsize=7, loc="lower right")
+    found.legend(fontsize=7, loc="lower left")
     return figure
+
+
+def _draw_found(panel: Any, rows: pd.DataFrame) -> None:
+    """Draw what is read against the hit rate; labels of the most frequent rate are on the right."""
+    for family, part in rows.groupby("family", sort=False):
+        color, marker = style.FAMILIES[str(family)]
+        look: dict[str, Any] = {"color": color, "marker": marker, "label": family}
+        panel.plot(part["hit_rate"], part["read"], linestyle="", markersize=4.5, **look)
+    rate = hit_rate(TASK)
+    panel.axvline(rate, color="0.8", zorder=0)
+    apart = (rows["hit_rate"] - rate).abs() > _SAME_RATE
+    for _, group in rows[apart].groupby(["family", rows["read"].round(3)], sort=False):
+        place = (group["hit_rate"].min(), group["read"].iloc[0])
+        text = {"textcoords": "offset points", "ha": "right", "va": "center", "fontsize": 6.5}
+        panel.annotate(", ".join(group["activation"]), place, (-5, 0), **text)
+    same = rows[~apart].sort_values("read", ascending=False, kind="stable")
+    groups = same.groupby((same["read"].diff() < -_SAME_READ).cumsum())
+    height = 2.0
+    for _, group in groups:
+        more = f" and {len(group) - 1} more" if len(group) > 1 else ""
+        at = float(group["read"].iloc[0])
+        height = min(at, height - 0.018)  # labels keep a distance
+        text = {"xytext": (1.03, height), "textcoords": panel.get_yaxis_transform()}
+        arrow = {"arrowstyle": "-", "color": "0.8", "linewidth": 0.5, "shrinkA": 0, "shrinkB": 3}
+        name = f"{group['activation'].iloc[0]}{more}"
+        panel.annotate(name, (rate, at), **text, va="center", fontsize=6.5, arrowprops=arrow)
+    panel.set(xlim=(min(0.83, rows["hit_rate"].min() - 0.02), rate + 0.004), title="infinite data")
+    panel.set(xlabel="hit rate", ylabel="read from the relevant token: $1-$risk")
 
 
 def _curve(panel: Any, weight: Any, curve: pd.DataFrame, look: dict[str, Any]) -> None:

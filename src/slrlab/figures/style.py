@@ -34,6 +34,15 @@ _SETTINGS: dict[str, Any] = {
     "svg.fonttype": "none",
 }
 
+FAMILIES = {
+    "elementwise": ("#D55E00", "s"),
+    "normalised": ("#0072B2", "o"),
+    "projection": ("#009E73", "^"),
+    "ratio": ("#CC79A7", "D"),
+    "ordered": ("#000000", "v"),
+}
+"""Colour and marker of each family of activations."""
+
 
 @contextmanager
 def house_style() -> Iterator[None]:

@@ -51,6 +51,29 @@ def traits(activation: Activation) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=256)
+def increasing(activation: Activation) -> bool:
+    """Return whether the largest weight is that of the largest score, and of no other token.
+
+    It is checked on random scores, a free bias set to 0.5 and to −2. Maps that are 0 on one side
+    are not increasing in this sense: all weights of a sequence may be 0.
+
+    >>> from slrlab import make_activation
+    >>> [increasing(make_activation(name)) for name in ("linear", "hardmax", "relu", "spherical-2")]
+    [True, True, False, False]
+    """
+    biases = (0.5, -2.0) if activation.bias is None else (activation.bias,)
+    for length in (2, _LENGTH):
+        scores = np.random.default_rng(length).standard_normal((_SEQUENCES, length))
+        for bias in biases:
+            weights = activation.with_bias(bias).weights(scores)
+            second, first = np.sort(weights, axis=-1)[:, -2:].T
+            found = weights.argmax(axis=-1) == scores.argmax(axis=-1)
+            if not (found & (first > second)).all():
+                return False
+    return True
+
+
+@lru_cache(maxsize=256)
 def degree(activation: Activation) -> float | None:
     """Return ``d`` if a factor ``a`` on all scores multiplies all weights by ``a^d``, else None.
 

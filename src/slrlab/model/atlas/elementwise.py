@@ -65,8 +65,8 @@ enter(
         ),
     ),
     Card(
-        r"\frac{1}{2} [1 + \mathrm{erf}((s_l - \mu)/(\sigma\sqrt{2}))],\ \mu = \sqrt{1/2},\ "
-        r"\sigma = 1/\sqrt{4\pi}",
+        r"\frac{1}{2} [1 + \mathrm{erf}((s_l - \mu)/(\tau\sqrt{2}))],\ \mu = \sqrt{1/2},\ "
+        r"\tau = 1/\sqrt{4\pi}",
         "Ma et al. 2022 (Mega), 2209.10655",
         "Mean and width are fixed as published.",
         _NOT_ONE,

@@ -131,7 +131,7 @@ for _cap in (50.0, 5.0):
 enter(
     Normalised("sigsoftmax", phi=_sigsoftmax()),
     Card(
-        r"e^{s_l} \sigma(s_l) / \sum_j e^{s_j} \sigma(s_j),\ \sigma(s) = 1/(1 + e^{-s})",
+        r"e^{s_l} S(s_l) / \sum_j e^{s_j} S(s_j),\ S(s) = 1/(1 + e^{-s})",
         "Kanai et al. 2018, 1805.10829",
         "",
         _ONE,
@@ -180,7 +180,7 @@ enter(
 enter(
     Normalised("hedgehog", bias=None, phi=LOGISTIC, exponential="left"),
     Card(
-        r"\sigma(s_l + c) / \sum_j \sigma(s_j + c),\ \sigma(s) = 1/(1 + e^{-s})",
+        r"S(s_l + c) / \sum_j S(s_j + c),\ S(s) = 1/(1 + e^{-s})",
         "Zhang et al. 2024 (Hedgehog), 2402.04347, with one feature",
         f"{_BIAS} With several features there is no scalar form.",
         _ONE,

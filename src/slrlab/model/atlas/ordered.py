@@ -11,7 +11,7 @@ _AVERAGE = "The bias c is optimised; risks are averages over the location."
 enter(
     StickBreaking("stick-breaking", bias=None),
     Card(
-        r"\sigma(s_l + c) \prod_{j > l} (1 - \sigma(s_j + c)),\ \sigma(s) = 1/(1 + e^{-s})",
+        r"S(s_l + c) \prod_{j > l} (1 - S(s_j + c)),\ S(s) = 1/(1 + e^{-s})",
         "Tan et al. 2024, 2410.17980",
         _AVERAGE,
         "One token: the logistic of its score. Weights sum to at most 1.",
