@@ -28,6 +28,8 @@ from slrlab.experiments.atlas_training import (
     TOLERANCE,
     WORSE,
     atlas_training,
+)
+from slrlab.experiments.training_table import (
     comparable,
     rank_agreement,
     read_training,

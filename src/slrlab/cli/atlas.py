@@ -54,11 +54,12 @@ def atlas(
         _rank_added(added, out, output)
         return
     from slrlab.experiments import atlas as experiment
-    from slrlab.experiments.atlas_training import atlas_training, training_texts
+    from slrlab.experiments.atlas_training import atlas_training
     from slrlab.experiments.atlas_transfer import atlas_transfer
     from slrlab.experiments.atlas_weights import atlas_weights
     from slrlab.experiments.parallel import remember, shared_workers
     from slrlab.experiments.properties import properties
+    from slrlab.experiments.training_table import training_texts
 
     kinds, training, more = list(dict.fromkeys([*ACTIVATIONS, *added])), None, {}
     with (

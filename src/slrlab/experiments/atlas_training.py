@@ -12,8 +12,7 @@ long gradient flow takes from small random starts.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Any
 
@@ -21,7 +20,7 @@ import pandas as pd
 
 from slrlab import _checks
 from slrlab._errors import ComputationError
-from slrlab._result import Estimate, Status
+from slrlab._result import Status
 from slrlab._types import Report
 from slrlab.experiments.activations import Compared, Kind, portable
 from slrlab.experiments.atlas_weights import TRAINED, trained_weights
@@ -72,7 +71,7 @@ _SAMPLES = 1 << 12  # sequences behind the risk of a projection, which is sample
 _COARSE = 0.6  # resolution of the risk along a flow: four digits, more than its times show
 _SLOW = 1e-3  # gradient below which a flow ends that has not covered the fraction
 _BEYOND = 1e-3  # overshoot of the fraction, so that the time is interpolated
-_TEXTS = ("activation", "family", "task", "length", "status", "mismatched", "reason")
+TEXTS = ("activation", "family", "task", "length", "status", "mismatched", "reason")
 _NUMBERS = ("risk", "error", "risk_low", "risk_high", "excess")  # columns of a row that has a risk
 _KEYS = ("m_k", "m_v", "q_k", "bias")
 _WARNINGS = ("replicon", "trace_gap", "bistable_fraction", "stable")
@@ -82,7 +81,6 @@ COLUMNS = (
     *("ridge_k", "ridge_v", "m_k", "m_v", "q_k", "bias", *TRAINED, *_WARNINGS, "status"),
     *("mismatched", "mismatched_risk", "training_time", "slowest_time", "reached", "reason"),
 )
-_SHOWN = ("hit rates", "replicon", "mismatched minimum", "training time", "starts", "reason")
 
 storable(Status, LengthLaw, Setting, ErmBranch, ErmTheory, BayesOptimal)
 
@@ -162,10 +160,10 @@ def atlas_training(
     weights = parallel_map(_weigh, items, label="trained weights", report=report, workers=workers)
     for (_, row), found in zip(known, weights, strict=True):
         row |= found
-    empty = dict.fromkeys(_TEXTS, "")
+    empty = dict.fromkeys(TEXTS, "")
     table = [empty | row for name in by_name for row in rows[name]]
     frame = pd.DataFrame(table, columns=[*COLUMNS])
-    numbers = frame.columns.difference([*_TEXTS, "stable"])
+    numbers = frame.columns.difference([*TEXTS, "stable"])
     return frame.astype(dict.fromkeys(numbers, float))
 
 
@@ -285,74 +283,3 @@ def _training_times(kind: Kind, task: Task, least: PopulationRisk) -> Row:
         times.append(math.inf if math.isnan(time) else time)
     reached = sum(map(math.isfinite, times))
     return {"training_time": median(times), "slowest_time": max(times), "reached": reached}
-
-
-def read_training(path: Path) -> pd.DataFrame:
-    """Return a table of `atlas_training` that was written as ``atlas-training.csv``."""
-    frame = pd.read_csv(path, dtype={"length": str})
-    return frame.fillna(dict.fromkeys(_TEXTS, ""))  # an empty text is not a missing number
-
-
-def comparable(frame: pd.DataFrame) -> pd.Series:
-    """Return which rows have a risk that stands beside others.
-
-    Those without a reason against it, those worse than the prediction 0, and those of which an
-    interval is known: the prox jumps, but replica symmetry is stable.
-    """
-    between = (frame["status"] == str(Status.UNSTABLE)) & (frame["replicon"] < 1.0)
-    return frame["risk"].notna() & (frame["reason"].isin(["", WORSE]) | between)
-
-
-def rank_agreement(frame: pd.DataFrame) -> dict[float, float]:
-    """Return, for each finite ``alpha``, how far the order of the risks is that of infinite data.
-
-    Spearman's correlation over the activations whose risks are `comparable`: 1 for the same order.
-    """
-    infinite = frame["alpha"].map(math.isinf)
-    frame = frame[infinite | comparable(frame)]
-    risks = frame.pivot(index="activation", columns="alpha", values="risk")
-    alphas = [float(alpha) for alpha in risks.columns]
-    return {
-        alpha: float(risks[alpha].corr(risks[math.inf], method="spearman"))
-        for alpha in alphas
-        if math.isfinite(alpha)
-    }
-
-
-def training_texts(frame: pd.DataFrame) -> tuple[list[str], dict[str, list[str]]]:
-    """Return columns for people, and the cells of each activation."""
-    cells: dict[str, list[str]] = {}
-    alphas: list[float] = []
-    for name, part in frame.groupby("activation", sort=False):
-        *finite, limit = sorted(part.to_dict("records"), key=lambda row: float(row["alpha"]))
-        alphas = [float(row["alpha"]) for row in finite]
-        reasons = dict.fromkeys(str(row["reason"]) for row in (*finite, limit) if row["reason"])
-        reached, replicons = float(limit["reached"]), [float(row["replicon"]) for row in finite]
-        cells[str(name)] = [
-            *map(_risk_text, finite),
-            ", ".join(_number(float(row["hit_rate"])) for row in (*finite, limit)),
-            _number(max((r for r in replicons if not math.isnan(r)), default=math.nan)),
-            _mismatched_text(limit),
-            _number(float(limit["training_time"])),
-            "–" if math.isnan(reached) else f"{reached:.0f} of {STARTS}",
-            "; ".join(reasons),
-        ]
-    return [*(f"α = {alpha:g}" for alpha in alphas), *_SHOWN], cells
-
-
-def _risk_text(row: Mapping[Hashable, Any]) -> str:
-    if math.isnan(row["risk"]):
-        return "–" if row["reason"] else str(row["status"])
-    text = str(Estimate(row["risk"], row["error"]))
-    return text if row["status"] == "sampled" else f"{text}, {row['status']}"
-
-
-def _mismatched_text(limit: Mapping[Hashable, Any]) -> str:
-    risk, where = limit["mismatched_risk"], limit["mismatched"]
-    if math.isnan(risk):
-        return "–" if limit["reason"] else str(where)
-    return f"{risk:.3f}" if where == "exists" else f"{risk:.3f}, {where}"
-
-
-def _number(value: float) -> str:
-    return "–" if math.isnan(value) else f"{value:.2g}"
