@@ -118,3 +118,28 @@ def test_universality_has_the_numbers_of_its_page():
     (shared,) = [law for law in LAWS if "shared" in law]
     risks = fits.loc[shared][fits.loc[shared]["quantity"] == "test_risk"]
     assert (risks["z"].abs() > bound(48)).all()
+
+
+def test_stages_of_heads_in_the_seeds_of_the_choice_and_in_held_out_ones():
+    table = pd.read_csv(TABLES / "figure-specialisation-full.csv")
+    once = table.drop_duplicates(["heads", "seed"]).set_index(["heads", "seed"])["reproduced"]
+    assert (once[2].loc[:9].sum(), len(once[2].loc[:9])) == (9, 10)
+    assert (once[2].loc[10:].sum(), len(once[2].loc[10:])) == (18, 20)
+    assert (once[3].sum(), len(once[3])) == (6, 10)
+    stages = table[table["part"] == "stage"]
+    taken = stages[stages["stage"].str.startswith("direction")].sort_values("times")
+    order = taken.groupby(["heads", "seed", "method"])[["stage", "head"]].agg(tuple)
+    for (heads, seed), good in once.items():
+        paths = order.loc[heads].loc[seed]
+        same = len(paths) == 2 and bool((paths.loc["flow"] == paths.loc["descent"]).all())
+        assert same == ((heads, seed) != (2, 25)), (heads, seed)
+        assert same or not good
+    wide = stages[stages["reproduced"]].pivot_table(
+        index=["heads", "seed", "stage"], columns="method", values="times"
+    )
+    late = (wide["descent"] - wide["flow"]).abs().groupby("heads").max()
+    assert late[2] == pytest.approx(1.6, abs=0.01)
+    assert late[3] == pytest.approx(1.07, abs=0.01)
+    figure = figure_module("specialisation").draw(table)
+    marks = [line for line in figure.axes[2].lines if line.get_markerfacecolor() == "white"]
+    assert marks  # the seeds that differ are drawn
