@@ -51,6 +51,13 @@ def test_marion_follows_the_sphere(run, tmp_path):
     assert json.loads(out)["risk"] == pytest.approx(exact)
 
 
+def test_too_many_dimensions_are_refused(run):
+    code, out, err = run("specialise", "--dim", "900000000")
+    assert (code, out) == (2, "")
+    assert err.startswith("slrlab: --dim must be at most ")
+    assert err.count("\n") == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -66,6 +73,10 @@ def test_marion_follows_the_sphere(run, tmp_path):
         (
             ("heads", "--signals", "1", "--activation", "bayes-softmax", "--bias", "1"),
             "--bias must not be given with bayes-softmax, got 1.0",
+        ),
+        (
+            ("heads", "--directions", "100"),
+            "--directions must be a whole number <= 64, got 100",
         ),
         (("specialise", "--overlap", "-1"), "--overlap must be a finite number >= 0, got -1.0"),
         (("specialise", "--dim", "3"), "--dim must be a whole number >= 4, got 3"),

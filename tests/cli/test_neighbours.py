@@ -97,6 +97,26 @@ def test_what_labels_are_worth(run, monkeypatch):
             ("departure", "depth"),
             "direction must be one of similarity, needles, variance, got depth",
         ),
+        (
+            ("departure", "needles", "--values", "0"),
+            "--values must be a whole number >= 1, got 0.0",
+        ),
+        (
+            ("departure", "similarity", "--values", "-1"),
+            "--values must be a number from 0 to 1, got -1.0",
+        ),
+        (
+            ("departure", "variance", "--values", "100"),
+            "--values must be a number from 0.01 to 25, got 100.0",
+        ),
+        (
+            ("labels", "--signal", "0"),
+            "--signal must be a number > 0: without a signal there are no keys, got 0.0",
+        ),
+        (
+            ("labels", "--length", "1"),
+            "--length must be at least 2: a single token is known, got 1",
+        ),
         (("departure", "needles", "--values", "1,x"), "--values must be numbers, got x"),
         (("labels", "--alpha", "0"), "--alpha must be a finite number > 0, got 0.0"),
         (

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from slrlab import MaxSLR, NeedlesSLR, SpikedSLR, labels_worth, simulate_labels
+from slrlab import Estimate, MaxSLR, NeedlesSLR, SpikedSLR, labels_worth, simulate_labels
 from slrlab.experiments import labels as module
-from slrlab.experiments.labels import labelled_overlap, same_overlap
+from slrlab.experiments.labels import exchange_rate, labelled_overlap, same_overlap
 
 TASK = SpikedSLR(2.0, 3)
 
@@ -85,6 +85,15 @@ def test_the_same_overlap_is_found_by_interpolation():
     assert same_overlap(curve, 0.5) == pytest.approx(4.0)
     assert same_overlap(curve, 1.0 / (1.0 + math.sqrt(4.0 * 1.0))) == pytest.approx(2.0)
     assert math.isnan(same_overlap(curve, 0.9))
+    rate, status = exchange_rate(curve, 2.0, Estimate(0.5, 0.01))
+    # log α is linear in the log odds with slope 1, and these have slope 1/(o(1 − o)) = 4
+    assert rate.value == pytest.approx(2.0)
+    assert rate.error == pytest.approx(2.0 * 4.0 * 0.01, rel=1e-3)
+    assert status == "sampled"
+    curve.loc[2, "status"] = "boundary"
+    seen = [exchange_rate(curve, 1.0, Estimate(overlap, 0.01)) for overlap in (0.4, 0.6, 0.9)]
+    assert [status for _, status in seen] == ["sampled", "boundary", "failed"]
+    assert math.isnan(seen[-1][0].value)
     assert math.isnan(same_overlap(curve, 0.1))
 
 
@@ -109,7 +118,23 @@ def test_labels_are_worth_more_than_one_y():
             r"^alpha must be a finite number > 0, got 0.0$",
         ),
         (lambda: labels_worth(TASK, loss="hinge"), r"^loss must be one of cross entropy, least"),
+        (
+            lambda: labels_worth(TASK, alpha=[1.0], dim=1_000_000),
+            r"^dim must be at most \d+ for Newton's method, got 1000000 \(its matrices would take",
+        ),
+        (
+            lambda: labels_worth(TASK, alpha=[1e7], dim=2000),
+            r"^dim must be at most \d+ at alpha 1e\+07, length 3 and float64, got 2000 \(the",
+        ),
         (lambda: labels_worth(TASK, alpha=[]), r"^alpha must be one or more numbers > 0"),
+        (
+            lambda: labels_worth(SpikedSLR(0.0, 3)),
+            r"^signal must be a number > 0: without a signal",
+        ),
+        (
+            lambda: labels_worth(MaxSLR(2.0, 1)),
+            r"^length must be at least 2: a single token is known",
+        ),
         (lambda: labels_worth(TASK, seeds=1), r"^seeds must be a whole number >= 2, got 1$"),
     ],
 )

@@ -126,6 +126,7 @@ def test_a_common_part_with_infinite_data(kind):
     [
         ({"laws": ["normal"]}, r"^token_law must be one of gaussian"),
         ({"laws": []}, r"^laws must be one or more laws of tokens"),
+        ({"test_samples": 0}, r"^test_samples must be a whole number >= 1, got 0$"),
         ({"dims": (50,)}, r"^dims must be at least two different dimensions, got \[50\]$"),
         ({"seeds": 1}, r"^seeds must be a whole number >= 2, got 1$"),
         ({"seeds": (8, 1)}, r"^seeds must be a whole number >= 2, got 1$"),

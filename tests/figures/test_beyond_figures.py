@@ -7,7 +7,9 @@ import pandas as pd
 import pytest
 
 from slrlab.experiments.departures import BEST
+from slrlab.experiments.universality import LAWS, UNCORRELATED
 from slrlab.figures import make_figure
+from slrlab.figures.figure_agreement import bound
 from slrlab.figures.registry import figure_module
 
 TABLES = Path(__file__).parents[2] / "docs" / "assets" / "tables"
@@ -90,3 +92,64 @@ def test_softmax_on_the_task_of_marion_is_optimal_at_unit_variance_alone():
         assert near.sum() == 1
         assert abs(excess[near].iloc[0]) < 1e-9
         assert (excess[~near] > 1e-4).all()
+
+
+def test_labels_have_the_numbers_of_their_page():
+    table = pd.read_csv(TABLES / "figure-labels-full.csv")
+    rows = table[table["kind"].isin(["cross entropy", "least squares"])]
+    assert rows["worth"].between(2.5, 5.0).all()  # three to five y
+    assert rows["worth_error"].between(0.04, 0.3).all()
+    wide = rows.pivot(index=["task", "alpha"], columns="kind", values=["risk", "risk_error"])
+    gap = wide["risk"]["least squares"] - wide["risk"]["cross entropy"]
+    assert gap["max", 4.0] == pytest.approx(0.413 - 0.379, abs=1e-3)
+    assert gap["max", 16.0] == pytest.approx(0.3145 - 0.2928, abs=1e-4)
+    both = np.hypot(*(wide["risk_error"][kind] for kind in ("least squares", "cross entropy")))
+    assert (gap["max"][1.0:] > 4.0 * both["max"][1.0:]).all()
+    assert gap["spiked"].abs().max() < 0.015
+    marked = rows[rows["worth_status"] == "boundary"].groupby("task")["alpha"].unique()
+    assert {task: sorted(alphas) for task, alphas in marked.items()} == {"max": [0.5, 1.0, 2.0]}
+    best = table[(table["kind"] == "Bayes") & (table["task"] == "spiked")].set_index("alpha")
+    ahead = best["labelled_overlap"] - best["overlap"]
+    assert ahead[0.5] > 0.16
+    assert (ahead[2.0:] < 1e-3).all()  # a location adds nothing to the optimal overlap
+
+
+def test_universality_has_the_numbers_of_its_page():
+    table = pd.read_csv(TABLES / "figure-universality-full.csv")
+    fits = table[np.isinf(table["dim"])].set_index(["law", "theory"]).sort_index()
+    independent = fits.loc[["gaussian", "rademacher", "laplace", "student(5)"]]["z"].abs()
+    assert independent.size == 48
+    assert independent.max() < bound(independent.size)
+    correlated = fits.loc["gaussian+ar1(0.5)"]["z"].abs()
+    own = correlated.drop(UNCORRELATED)
+    assert own.size == 12
+    assert own.max() < bound(48)
+    assert correlated[UNCORRELATED].max() > 8.0
+    (shared,) = [law for law in LAWS if "shared" in law]
+    risks = fits.loc[shared][fits.loc[shared]["quantity"] == "test_risk"]
+    assert (risks["z"].abs() > bound(48)).all()
+
+
+def test_stages_of_heads_in_the_seeds_of_the_choice_and_in_held_out_ones():
+    table = pd.read_csv(TABLES / "figure-specialisation-full.csv")
+    once = table.drop_duplicates(["heads", "seed"]).set_index(["heads", "seed"])["reproduced"]
+    assert (once[2].loc[:9].sum(), len(once[2].loc[:9])) == (9, 10)
+    assert (once[2].loc[10:].sum(), len(once[2].loc[10:])) == (18, 20)
+    assert (once[3].sum(), len(once[3])) == (6, 10)
+    stages = table[table["part"] == "stage"]
+    taken = stages[stages["stage"].str.startswith("direction")].sort_values("times")
+    order = taken.groupby(["heads", "seed", "method"])[["stage", "head"]].agg(tuple)
+    for (heads, seed), good in once.items():
+        paths = order.loc[heads].loc[seed]
+        same = len(paths) == 2 and bool((paths.loc["flow"] == paths.loc["descent"]).all())
+        assert same == ((heads, seed) != (2, 25)), (heads, seed)
+        assert same or not good
+    wide = stages[stages["reproduced"]].pivot_table(
+        index=["heads", "seed", "stage"], columns="method", values="times"
+    )
+    late = (wide["descent"] - wide["flow"]).abs().groupby("heads").max()
+    assert late[2] == pytest.approx(1.6, abs=0.01)
+    assert late[3] == pytest.approx(1.07, abs=0.01)
+    figure = figure_module("specialisation").draw(table)
+    marks = [line for line in figure.axes[2].lines if line.get_markerfacecolor() == "white"]
+    assert marks  # the seeds that differ are drawn

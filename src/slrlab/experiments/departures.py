@@ -226,7 +226,7 @@ def departure(
     points = list(chosen.values(law) if values is None else values)
     if not points:
         _checks.fail("values", "one or more numbers", "an empty list")
-    panel = [chosen.task(signal, law, noise, **{direction: value}) for value in points]
+    panel = [_task(chosen, direction, value, signal, law, noise) for value in points]
     kinds = list(ACTIVATIONS if activations is None else activations)
     kinds = kinds if "softmax" in kinds else ["softmax", *kinds]
     frame = atlas(kinds, panel=panel, workers=workers, report=report)
@@ -257,3 +257,14 @@ def departure(
         points=tuple(results),
         activations=frame,
     )
+
+
+def _task(
+    chosen: Direction, direction: str, value: float, signal: float, law: LengthLaw, noise: float
+) -> Task:
+    """Return the task at a value; an error of the value names ``values``."""
+    try:
+        return chosen.task(signal, law, noise, **{direction: value})
+    except (TypeError, ValueError) as error:
+        name, must, rest = str(error).partition(" must ")
+        raise type(error)(f"{'values' if name == direction else name}{must}{rest}") from None

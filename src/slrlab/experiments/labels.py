@@ -24,7 +24,8 @@ from slrlab.experiments.parallel import parallel_map
 from slrlab.model.activations import SOFTMAX
 from slrlab.model.order_parameters import OrderParameters
 from slrlab.model.tasks import SpikedSLR, Task
-from slrlab.simulation.data.dataset import draw_dataset
+from slrlab.simulation.data.dataset import check_memory, draw_dataset
+from slrlab.simulation.estimator.keys import check_newton_memory
 from slrlab.simulation.estimator.location_loss import LOSSES
 from slrlab.simulation.training.erm import samples_of
 from slrlab.simulation.training.labels import label_fits
@@ -38,8 +39,6 @@ _CURVE = 9  # points of the theory
 
 
 class _Point(NamedTuple):
-    """One dataset."""
-
     task: Task
     alpha: float
     dim: int
@@ -55,19 +54,19 @@ class LabelPoint:
     ----------
     alpha
         Labelled sequences per dimension.
-    overlap, overlap_error
-        Key overlap ``m_k²/q_k`` at the ridges of least test risk, and its standard error.
-    widest_overlap
-        Key overlap at the ridge where it is largest.
-    risk, risk_error
-        Test risk from the order parameters, at the ridges where it is least.
-    ridge_k, ridge_v
-        These ridges.
+    overlap, overlap_error, widest_overlap
+        Key overlap ``m_k²/q_k`` at the ridges of least test risk, its standard error, and the
+        overlap at the ridge where it is largest.
+    risk, risk_error, ridge_k, ridge_v
+        Test risk from the order parameters, and the ridges where it is least.
     y_overlap, y_risk
         Key overlap and test risk of training from as many ``y`` alone.
     worth, widest_worth
         Number of ``y`` per labelled location with which training from ``y`` alone reaches
         ``overlap`` and ``widest_overlap``; nan beyond the range of the theory.
+    worth_error, worth_status
+        Standard error from that of ``overlap``; worst status of the two points of the theory
+        between which ``worth`` lies.
     status
         The worst status of the fits.
     """
@@ -83,6 +82,8 @@ class LabelPoint:
     y_overlap: float
     y_risk: float
     worth: float
+    worth_error: float
+    worth_status: str
     widest_worth: float
     status: str
 
@@ -96,9 +97,7 @@ class LabelsWorth(Result):
     points
         One for each ``alpha``.
     curve
-        A table of the theory of training from ``y`` alone at its best ridges: alpha, overlap, risk.
-    task, loss, dim, seeds
-        As given.
+        The theory of training from ``y`` alone at its best ridges: alpha, overlap, risk, status.
     """
 
     points: tuple[LabelPoint, ...]
@@ -131,7 +130,7 @@ class LabelsWorth(Result):
                 f"{one.alpha:g}",
                 str(Estimate(one.overlap, one.overlap_error)),
                 f"{one.y_overlap:.3f}",
-                f"{one.worth:.2g} y" if math.isfinite(one.worth) else "?",
+                f"{Estimate(one.worth, one.worth_error)} y" if math.isfinite(one.worth) else "?",
                 str(Estimate(one.risk, one.risk_error)),
                 f"{one.y_risk:.3f}",
             ]
@@ -144,9 +143,8 @@ class LabelsWorth(Result):
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the key overlap from labels and from ``y`` alone against ``alpha``."""
         axes, frame = axes_of(ax), self.to_frame()
-        axes.errorbar(
-            frame["alpha"], frame["overlap"], yerr=frame["overlap_error"], fmt="o", label="labels"
-        )
+        error = frame["overlap_error"]
+        axes.errorbar(frame["alpha"], frame["overlap"], yerr=error, fmt="o", label="labels")
         axes.plot(self.curve["alpha"], self.curve["overlap"], color="0.3", label="y alone")
         axes.set(xscale="log", xlabel="$\\alpha$", ylabel="overlap of the keys, $m_k^2/q_k$")
         axes.legend()
@@ -207,7 +205,7 @@ def labels_worth(
     Raises
     ------
     ValueError
-        If a number is out of range, before any work.
+        If a number is out of range or the data would not fit into memory, before any work.
     """
     _checks.choice(loss, "loss", LOSSES)
     alphas = sorted({_checks.positive(value, "alpha") for value in alpha})
@@ -215,6 +213,12 @@ def labels_worth(
         _checks.fail("alpha", "one or more numbers > 0", "an empty list")
     dim, seeds = _checks.integer(dim, "dim", low=2), _checks.integer(seeds, "seeds", low=2)
     first = _checks.integer(seed, "seed", low=0)
+    if task.signal == 0.0:
+        _checks.fail("signal", "a number > 0: without a signal there are no keys", task.signal)
+    if task.length.longest == 1:
+        _checks.fail("length", "at least 2: a single token is known", str(task.length))
+    check_newton_memory(dim, "dim must be at most {most}")
+    check_memory(task, dim, samples_of(alphas[-1], dim), "float64")
     if curve is None:
         curve = y_curve(task, alphas, tolerance, workers, report)
     points = [
@@ -223,10 +227,9 @@ def labels_worth(
         for number in range(seeds)
     ]
     done = parallel_map(_fits, points, label="labels", report=report, workers=workers)
-    by_alpha: dict[float, list[Any]] = {value: [] for value in alphas}
-    for point, rows in zip(points, done, strict=True):
-        by_alpha[point.alpha].append(rows)
-    summaries = tuple(_summary(value, by_alpha[value], curve) for value in alphas)
+    pairs = list(zip(points, done, strict=True))
+    own = [[rows for point, rows in pairs if point.alpha == value] for value in alphas]
+    summaries = tuple(_summary(*pair, curve) for pair in zip(alphas, own, strict=True))
     return LabelsWorth(
         status=Status.worst(Status(one.status) for one in summaries),
         points=summaries,
@@ -293,6 +296,7 @@ def _summary(alpha: float, datasets: list[list[dict[str, Any]]], curve: DataFram
     here = curve.iloc[(curve["alpha"] - alpha).abs().argmin()]
     statuses = [Status(rows[best]["status"]) for rows in datasets]
     worst = Status.worst([*statuses, Status(here["status"])])
+    rate, rate_status = exchange_rate(curve, alpha, overlap)
     return LabelPoint(
         alpha=alpha,
         overlap=overlap.value,
@@ -304,10 +308,27 @@ def _summary(alpha: float, datasets: list[list[dict[str, Any]]], curve: DataFram
         ridge_v=datasets[0][best]["ridge_v"],
         y_overlap=float(here["overlap"]),
         y_risk=float(here["risk"]),
-        worth=same_overlap(curve, overlap.value) / alpha,
+        worth=rate.value,
+        worth_error=rate.error,
+        worth_status=str(rate_status),
         widest_worth=same_overlap(curve, float(overlaps[:, widest].mean())) / alpha,
         status=str(Status.SAMPLED if worst is Status.CONVERGED else worst),
     )
+
+
+def exchange_rate(curve: DataFrame, alpha: float, overlap: Estimate) -> tuple[Estimate, Status]:
+    """Return the number of ``y`` per label, and the worst status of the two points around it.
+
+    The error is half the difference of the rates one standard error of the overlap up and down.
+    """
+    value, high, low = (
+        same_overlap(curve, overlap.value + shift * overlap.error) / alpha for shift in (0, 1, -1)
+    )
+    rate, rows = Estimate(value, (high - low) / 2.0), _by_alpha(curve)
+    if not math.isfinite(value):
+        return rate, Status.FAILED
+    last = int(np.clip(np.searchsorted(rows["alpha"], alpha * value), 1, len(rows) - 1))
+    return rate, Status.worst(Status(row) for row in rows["status"].iloc[last - 1 : last + 1])
 
 
 def same_overlap(curve: DataFrame, overlap: float) -> float:
@@ -315,10 +336,14 @@ def same_overlap(curve: DataFrame, overlap: float) -> float:
 
     ``log α`` is interpolated in the log odds of the overlap, in which the curve is nearly straight.
     """
-    rows = curve[curve["status"] != str(Status.FAILED)].dropna().sort_values("alpha")
+    rows = _by_alpha(curve)
     reached: FloatArray = np.maximum.accumulate(rows["overlap"].to_numpy())
     odds = np.log(reached / (1.0 - reached))
     wanted = math.log(overlap / (1.0 - overlap)) if 0.0 < overlap < 1.0 else math.nan
     if not odds[0] <= wanted <= odds[-1]:
         return math.nan
     return float(np.exp(np.interp(wanted, odds, np.log(rows["alpha"].to_numpy()))))
+
+
+def _by_alpha(curve: DataFrame) -> DataFrame:
+    return curve[curve["status"] != str(Status.FAILED)].dropna().sort_values("alpha")

@@ -18,7 +18,7 @@ from slrlab._types import DataFrame, Report
 from slrlab.model.activations import Activation
 from slrlab.model.heads import MultiHeadSLR
 from slrlab.model.heads_path import HeadsOverlaps, HeadsPath
-from slrlab.simulation.heads.sgd import draw_teachers, heads_sgd, heads_start
+from slrlab.simulation.heads.sgd import check_heads_memory, draw_teachers, heads_sgd, heads_start
 from slrlab.theory.heads.flow import heads_flow
 
 SHARE = 0.95  # share of the squared value overlaps of a head that its direction must have
@@ -221,6 +221,7 @@ def specialisation(
     seeds, seed = _checks.integer(seeds, "seeds"), _checks.integer(seed, "seed", low=0)
     rate, size = _checks.positive(rate, "rate"), _checks.positive(size, "size")
     overlap = _checks.non_negative(overlap, "overlap")
+    check_heads_memory(task, dim, heads)
     runs = []
     for number in range(seed, seed + seeds):
         if report is not None:

@@ -218,6 +218,7 @@ def universality(
         _checks.fail("laws", "one or more laws of tokens", "an empty list")
     if len(set(sizes)) < 2:
         _checks.fail("dims", "at least two different dimensions", list(dims))
+    test_samples = _checks.integer(test_samples, "test_samples")
     counts = [seeds] if isinstance(seeds, int | Real) else list(seeds)
     if len(counts) not in (1, len(sizes)):
         _checks.fail("seeds", "one number, or one for each of dims", counts)

@@ -27,7 +27,8 @@ ABOUT = About(
     Top: minimal risks with infinite data; bottom: what softmax and the best activation of the atlas
     lose to the Bayes risk. A hard negative or another variance of the relevant score costs softmax
     little at first; a second relevant token costs more than anything else, and elementwise maps
-    such as sigmoid overtake it. Right: with two relevant tokens of three the Bayes risk falls
+    such as sigmoid overtake it. Names below are those of the best activation, where it changes.
+    Right: with two relevant tokens of three the Bayes risk falls
     exponentially in the signal, softmax only as (log ν)²/ν (dotted: its closed form).
     """,
     costs={"atlas": 600.0, "departures: signal": 60.0},
@@ -154,3 +155,20 @@ def _draw_direction(above: Axes, below: Axes, part: pd.DataFrame) -> None:
         above.plot(rows["value"], rows["closed_form"], **look)
     below.set_yscale("log")
     below.set_ylim(LEAST, 1.0)
+    _name_winners(below, part[part["activation"] == BEST])
+
+
+def _name_winners(panel: Axes, rows: pd.DataFrame) -> None:
+    """Write the name of the best activation at the first value of each, if it loses something."""
+    last = ""
+    for row in rows[rows["excess"] > 10.0 * LEAST].to_dict("records"):
+        if row["best"] != last:
+            last = str(row["best"])
+            where: dict[str, Any] = {"rotation": 90, "ha": "center", "va": "top", "fontsize": 6}
+            panel.annotate(
+                last,
+                (row["value"], row["excess"]),
+                xytext=(0, -6),
+                textcoords="offset points",
+                **where,
+            )

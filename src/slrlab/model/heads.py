@@ -68,7 +68,9 @@ class MultiHeadSLR:
         directions: int | None = None,
     ) -> None:
         if not isinstance(signals, Sequence | np.ndarray):
-            count = 1 if directions is None else _checks.integer(directions, "directions")
+            count = 1
+            if directions is not None:
+                count = _checks.integer(directions, "directions", high=_MOST)
             signals = [signals] * count
         elif directions is not None:
             _checks.refuse("directions", "if each signal is given", directions)

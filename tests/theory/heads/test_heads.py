@@ -72,6 +72,23 @@ def test_limits_of_the_signal():
     assert 0.3 < blind.risk < 0.5
 
 
+@pytest.mark.parametrize("signal", [3e3, 1e4, 1e9])
+def test_large_signals_have_an_answer(signal):
+    """Below the smallest double a noiseless risk is 0; a direction so loud is never confused."""
+    loud = MultiHeadSLR(signal, 3, 0.5, directions=2)
+    least = heads_bayes_risk(loud)
+    assert (least.status, least.risk) == (Status.LIMIT, 0.25)
+    softmax = heads_risk(loud, "softmax")
+    assert softmax.status is Status.CONVERGED
+    # an idle head has the noise 1/L: the risk tends to 1 − ½/(½ + ½/L) = 1/(L + 1), as m_k² does
+    # to 0 with m_k ~ log ν/√ν
+    assert 0.0 < softmax.risk - 0.25 - 1.0 / 4.0 < 0.2 * math.log(signal) ** 2 / signal
+    assert heads_risk(loud, "bayes-softmax").risk == 0.25
+    quiet = heads_bayes_risk(MultiHeadSLR([signal, 4.0], 3))
+    assert quiet.status is Status.CONVERGED
+    assert quiet.risk == pytest.approx(0.5 * bayes_risk(SpikedSLR(4.0, 3)).risk, rel=1e-10)
+
+
 @pytest.mark.parametrize("task", [UNEQUAL, MultiHeadSLR([1.0, 5.0], "1,3", 0.2)], ids=["3", "2"])
 def test_the_bayes_risk_is_that_of_the_posterior_mean(task):
     rng, losses = np.random.default_rng(3), []
@@ -201,6 +218,10 @@ def test_what_a_result_tells():
             r"^probabilities must be numbers that sum to 1",
         ),
         (lambda: heads_risk(EXAMPLE, "softmax", heads=0), r"^heads must be a whole number >= 1"),
+        (
+            lambda: heads_risk(MultiHeadSLR([1e9, 1.0], 3), "sparsemax"),
+            r"^signals must be at most 10000 with sparsemax, got 1000000000.0$",
+        ),
         (lambda: heads_risk(EXAMPLE, "bayes-softmax", heads=3), r"^heads must be at least the 4"),
         (lambda: heads_moments(EXAMPLE, "softmax", np.eye(3)), r"^keys must be finite numbers of"),
         (

@@ -5,19 +5,24 @@ import math
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.optimize import minimize_scalar
 from scipy.special import erf, owens_t
 
 from slrlab import (
     MarionSLR,
+    Sphere,
     SpikedSLR,
     make_activation,
     minimal_risk,
     risk_and_gradient,
+    sphere_flow,
 )
+from slrlab.experiments.sphere_flows import unit_overlaps
+from slrlab.model.order_parameters import FullOrderParameters
 from slrlab.numerics.differences import central_differences
 from slrlab.theory.landscape.moments import landscape_moments
 from slrlab.theory.landscape.risk import make_landscape, overlaps_of
-from slrlab.theory.landscape.sphere import ERF_ATTENTION
+from slrlab.theory.landscape.sphere import ERF_ATTENTION, random_directions
 from slrlab.theory.population.closed_forms import erf_risk
 
 STDS = [0.3, 0.7, 1.0, 1.4]
@@ -33,7 +38,7 @@ def _leg(s):
 
 
 def _first(x):
-    return 2.0 / math.sqrt(math.pi) * math.exp(-(x**2))
+    return 2.0 / math.sqrt(math.pi) * np.exp(-(x**2))
 
 
 def published(overlaps, scale, std, shift, length, square=zeta):
@@ -125,6 +130,80 @@ def test_swapped_arguments_would_be_seen():
     right = erf_risk(task, overlaps_of(0.8 * k, v))
     assert published(overlaps, *setting) == pytest.approx(right, rel=1e-10)
     assert abs(swapped - right) > 0.01
+
+
+def published_descent(starts, scale, std, dim, steps, keep, rate, length=10):
+    """Return overlaps along projected gradient descent of the published formula, a row a record.
+
+    All starts move at once. Vectors are ``(starts, 4)``; the teachers are the first two axes.
+    """
+    k, v = (np.array(side) for side in zip(*(start.vectors() for start in starts), strict=True))
+    signs = 1e-5 * np.concatenate([np.eye(5), -np.eye(5)])[:, :, None]
+    rows = []
+    for step in range(steps + 1):
+        overlaps = np.array([k[:, 0], k[:, 1], v[:, 0], v[:, 1], np.sum(k * v, axis=1)])
+        if step % keep == 0:
+            rows.append(overlaps)
+        moved = np.moveaxis(overlaps + signs, 1, 0)  # overlap, difference, start
+        risks = published(moved, scale, std, math.sqrt(dim / 2.0), length)
+        kappa, eta, theta, nu, rho = (risks[:5] - risks[5:]) / 2e-5
+        along_k, along_v = rho[:, None] * v, rho[:, None] * k
+        along_k[:, 0] += kappa
+        along_k[:, 1] += eta
+        along_v[:, 0] += theta
+        along_v[:, 1] += nu
+        k, v = (_projected_step(x, g, rate) for x, g in ((k, along_k), (v, along_v)))
+    return np.array(rows)
+
+
+def _projected_step(x, gradient, rate):
+    x = x - rate * (gradient - x * np.sum(x * gradient, axis=1, keepdims=True))
+    return x / np.linalg.norm(x, axis=1, keepdims=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("scale", "time", "rate", "along", "end"),
+    [(0.1, 80.0, 4e-3, 3e-3, 3e-4), (0.9, 8.0, 1e-3, 1e-2, 1e-2)],
+)
+def test_the_flow_has_the_paths_of_the_published_descent(scale, time, rate, along, end):
+    """Projected descent of the authors at d = 400, start by start.
+
+    Short keys have their step of 4e-3; with long ones such steps oscillate across the valley.
+    """
+    starts = [random_directions(400, seed) for seed in range(4)]
+    starts += [random_directions(400, seed, on_manifold=True) for seed in range(2)]
+    steps = round(time / rate)
+    paths = published_descent(starts, scale, math.sqrt(0.5), 400, steps, steps // 40, rate)
+    task, times, ends = MarionSLR(200.0, 10), np.linspace(0.0, time, 41), []
+    for index, start in enumerate(starts):
+        given = {"sphere": Sphere(scale), "time": time, "times": times, "tolerance": 1e-12}
+        flow = sphere_flow(task, start=start, **given)
+        kappa, nu, theta, eta, rho = unit_overlaps(flow).values()
+        gap = np.abs(paths[..., index] - np.array([kappa, eta, theta, nu, rho]).T)
+        assert gap.max() < along, index
+        assert gap[-1].max() < end, index
+        ends.append(flow.minimum)
+    if scale < 0.5:  # some of each
+        assert {"matched", "mismatched"} <= set(ends)
+
+
+@pytest.mark.parametrize(
+    ("dim", "lower"),
+    [(80, "mismatched"), (200, "mismatched"), (300, "mismatched"), (400, "matched")],
+)
+def test_mismatched_ends_are_better_than_the_teachers_in_few_dimensions_only(dim, lower):
+    """Short keys, ``k = v*`` and the best ``v·k*``: the risks of the page about this task."""
+    task, scale = MarionSLR(dim / 2.0, 10), 0.1
+    teachers = erf_risk(task, FullOrderParameters(scale, 0.0, 0.0, 1.0, scale**2, 0.0, 1.0))
+
+    def crossed(theta):
+        return erf_risk(task, FullOrderParameters(0.0, scale, theta, 0.0, scale**2, 0.0, 1.0))
+
+    mismatched = minimize_scalar(crossed, bounds=(0.0, 1.0), method="bounded").fun
+    expected = {80: (0.18353, 0.15753), 200: (0.12549, 0.11551), 300: (0.11611, 0.11551)}
+    assert (teachers, mismatched) == pytest.approx(expected.get(dim, (0.11350, 0.11551)), abs=1e-5)
+    assert (mismatched < teachers) == (lower == "mismatched")
 
 
 @pytest.mark.parametrize("name", ["softmax", "softplus", "softmax-1", ERF_ATTENTION])

@@ -165,7 +165,7 @@ def fit_keys(
     data = Dataset.from_sequences(X, dtype="float64")
     data = replace(data, locations=_checked_locations(locations, data))
     weights = checked_weights(sample_weight, data.samples)
-    _check_memory(data.dim)
+    check_newton_memory(data.dim)
     problem = LocationLoss(data, loss, ridge, np.ones(data.samples) if weights is None else weights)
     k = np.zeros(data.dim) if start is None else _vector(start, data.dim, "start")
     unit = float(np.linalg.norm(problem.derivatives(np.zeros(data.dim))[0])) or 1.0
@@ -321,12 +321,12 @@ def _vector(given: npt.ArrayLike, dim: int, name: str) -> FloatArray:
     return values
 
 
-def _check_memory(dim: int) -> None:
+def check_newton_memory(dim: int, limit: str = "X must have at most {most} features") -> None:
     """Raise TooLargeError if the Hessian and its factors do not fit into the free memory."""
     needed, allowed = 4.0 * 8.0 * dim**2, allowed_memory()
     if needed > allowed:
         most = int(math.sqrt(allowed / 32.0))
         raise TooLargeError(
-            f"X must have at most {most} features for Newton's method, got {dim} (its matrices "
-            f"would take {in_gib(needed)}, {in_gib(allowed)} may be used)"
+            f"{limit.format(most=most)} for Newton's method, got {dim} (its matrices would take "
+            f"{in_gib(needed)}, {in_gib(allowed)} may be used)"
         )

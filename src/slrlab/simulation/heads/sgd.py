@@ -15,6 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from slrlab import _checks
+from slrlab._errors import TooLargeError
+from slrlab._machine import allowed_memory, in_gib
 from slrlab._result import Estimate, Status
 from slrlab._types import FloatArray, Report
 from slrlab.model.activation_code import activation_code
@@ -29,6 +31,7 @@ from slrlab.model.heads_path import HeadsOverlaps, HeadsPath
 
 _BLOCK = 1 << 21  # numbers of fresh tokens held at a time: part of the meaning of a seed
 _RUNAWAY = 1e4  # |k|²/D or |v|²/D from which a path counts as diverged
+TESTS = 2000  # sequences that measure the risk
 _TEACHERS, _START, _TEST, _FRESH = range(4)
 
 
@@ -48,6 +51,19 @@ def draw_teachers(task: MultiHeadSLR, dim: int, seed: int = 0) -> FloatArray:
         _checks.fail("dim", f"at least {count}, two for each direction", dim)
     normals = _generator(seed, _TEACHERS).standard_normal((dim, count))
     return np.asarray(np.linalg.qr(normals)[0].T * math.sqrt(dim))
+
+
+def check_heads_memory(task: MultiHeadSLR, dim: int, heads: int, tests: int = TESTS) -> None:
+    """Raise TooLargeError if test sequences and vectors do not fit into the free memory."""
+    # tokens of 4 bytes, drawn and shifted; teachers, their factors, start and vectors of 8
+    one = 8.0 * task.length.mean * tests + 8.0 * (6.0 * task.directions + 4.0 * heads)
+    needed, allowed = one * dim, allowed_memory()
+    if needed > allowed:
+        raise TooLargeError(
+            f"dim must be at most {int(allowed / one)} with {tests} test sequences of length "
+            f"{task.length.mean:.4g}, got {dim} (they would take {in_gib(needed)}, "
+            f"{in_gib(allowed)} may be used)"
+        )
 
 
 def draw_heads_data(
@@ -94,7 +110,7 @@ def heads_sgd(
     size: float = 0.1,
     overlap: float = 0.0,
     record: int = 61,
-    test_samples: int = 2000,
+    test_samples: int = TESTS,
     seed: int = 0,
     report: Report | None = None,
 ) -> HeadsPath:
@@ -141,6 +157,8 @@ def heads_sgd(
     rate, end = _checks.positive(rate, "rate"), _checks.positive(time, "time")
     record = _checks.integer(record, "record", low=2)
     seed = _checks.integer(seed, "seed", low=0)
+    tests = _checks.integer(test_samples, "test_samples", low=2)
+    check_heads_memory(task, dim, heads, tests)
     teachers = draw_teachers(task, dim, seed)
     if start is None:
         own: dict[str, Any] = {"size": _checks.positive(size, "size"), "seed": seed}
@@ -148,7 +166,6 @@ def heads_sgd(
         start = heads_start(teachers, heads, **own)
     elif np.shape(start) != (2 * heads, dim) or not np.isfinite(start).all():
         _checks.fail("start", f"finite vectors of shape ({2 * heads}, {dim})", np.shape(start))
-    tests = _checks.integer(test_samples, "test_samples", low=2)
     test = draw_heads_data(task, teachers, tests, _generator(seed, _TEST))
     total = math.ceil(end * dim / rate - 1e-9)
     run = _Run(task, chosen, np.array(start, dtype=float) / math.sqrt(dim), rate, seed)

@@ -31,13 +31,16 @@ import numpy as np
 
 from slrlab import _checks
 from slrlab._result import Result, Status, plain
-from slrlab.model.activations import Activation, make_activation
+from slrlab.model.activations import Activation, Elementwise, Normalised, make_activation
+from slrlab.model.families import Ratio
 from slrlab.model.heads import BAYES_SOFTMAX, MultiHeadSLR, make_heads_activation
 from slrlab.model.tasks import Task
 from slrlab.theory.heads.bayes import heads_bayes_risk
 from slrlab.theory.moments import AttentionMoments, attention_moments
 from slrlab.theory.population.minimal import refined_moments
 from slrlab.theory.population.search import best_keys
+
+_STRONGEST = 1e4  # signal beyond which the moments of maps that sort or project take too long
 
 
 @dataclass(frozen=True)
@@ -143,8 +146,9 @@ def heads_risk(
     Raises
     ------
     ValueError
-        If the activation is unknown, the Bayes-softmax has fewer heads than directions, or the
-        weights of an activation do not sum to 1 beside a uniform head.
+        If the activation is unknown, the Bayes-softmax has fewer heads than directions, the weights
+        of an activation do not sum to 1 beside a uniform head, or a signal is above 1e4 with an
+        activation that is neither elementwise nor normalised.
 
     Examples
     --------
@@ -159,7 +163,13 @@ def heads_risk(
     chosen = make_heads_activation(activation)
     tolerance = _checks.positive(tolerance, "tolerance")
     count = task.directions if heads is None else _checks.integer(heads, "heads")
+    if (
+        not isinstance(chosen, Elementwise | Normalised | Ratio | None)
+        and max(task.signals) > _STRONGEST
+    ):
+        _checks.fail("signals", f"at most {_STRONGEST:g} with {chosen.name}", max(task.signals))
     least = heads_bayes_risk(task)
+    least_status = Status.CONVERGED if least.status is Status.LIMIT else least.status
     if uniform and (chosen is None or not _sums_to_one(chosen)):
         _checks.fail("uniform", "False for weights that do not sum to 1", uniform)
     if chosen is None:
@@ -171,7 +181,7 @@ def heads_risk(
     optima = [replace(by_kind[pair][0], direction=index) for index, pair in enumerate(pairs)]
     optima.sort(key=lambda one: -one.gain)
     result = HeadsRisk(
-        status=Status.worst([least.status, *(status for *_, status in by_kind.values())]),
+        status=Status.worst([least_status, *(status for *_, status in by_kind.values())]),
         risk=task.trivial_risk
         - mean * math.fsum(share**2 for share in task.probabilities)
         - math.fsum(one.gain for one in optima[:count]),

@@ -22,6 +22,8 @@ from slrlab.theory.moments.nodes import EDGE, NODE_STEP, gauss_weights
 from slrlab.theory.population.bayes_risk import judged
 
 _LEVELS = (1.0, 1.35)
+_NOTHING = 746.0  # e to the minus this is below the smallest double
+_DISTINCT = 8.0 * _NOTHING  # signal from which a direction is confused with no other
 
 
 @dataclass(frozen=True)
@@ -53,13 +55,26 @@ def heads_bayes_risk(task: MultiHeadSLR) -> HeadsBayesRisk:
     >>> print(f"{risk:.4f}", abs(risk - bayes_risk(SpikedSLR(6.0, 20)).risk) < 1e-10)
     0.4058 True
     """
-    if task.directions == 1 and task.length.longest == 1:
-        result = {"risk": task.noise**2, "nishimori_gap": 0.0, "error": 0.0}
-        return HeadsBayesRisk(status=Status.LIMIT, **result)
+    limit = HeadsBayesRisk(Status.LIMIT, risk=task.noise**2, nishimori_gap=0.0, error=0.0)
+    if (task.directions == 1 and task.length.longest == 1) or _negligible(task):
+        return limit
     (coarse, _), (squares, location) = (_risks(task, level) for level in _LEVELS)
+    if squares == 0.0:  # below the smallest double
+        return limit
     status, gap, error = judged(coarse, squares, location)
     risk = task.noise**2 + squares
     return HeadsBayesRisk(status=status, risk=risk, nishimori_gap=gap, error=error)
+
+
+def _negligible(task: MultiHeadSLR) -> bool:
+    """Return whether a bound on the noiseless risk is below the smallest double.
+
+    ``E[1 − p] ≤ ½ E Σ (r/r_own)^½`` over all other locations and directions, where a pair of
+    directions has ``(π/π_own)^½ e^{−(ν + ν_own)/8}``.
+    """
+    shares = task.probabilities
+    rivals = task.length.longest * task.directions / 2.0 * math.sqrt(max(shares) / min(shares))
+    return math.log(rivals) - min(task.signals) / 4.0 < -_NOTHING
 
 
 def _laws(
@@ -70,7 +85,10 @@ def _laws(
     Directions that are equal share their laws.
     """
     reach = math.sqrt(EDGE**2 + 2.0 * math.log(task.length.longest * task.directions))
-    kinds = list(dict.fromkeys(zip(task.signals, task.probabilities, strict=True)))
+    # by the bound of `_negligible` a longer shift changes nothing
+    strengths = [min(signal, _DISTINCT) for signal in task.signals]
+    pairs = list(zip(strengths, task.probabilities, strict=True))
+    kinds = list(dict.fromkeys(pairs))
     parts, entries = [], []
     for signal, share in kinds:
         shift = math.sqrt(signal)
@@ -83,7 +101,6 @@ def _laws(
     for index, (_, *own) in enumerate(parts):
         before, after = sum(sizes[:index]), sum(sizes[index + 1 :])
         laws += [np.pad(law, (before, after)) for law in own]
-    pairs = list(zip(task.signals, task.probabilities, strict=True))
     for signal, share in pairs:
         index = kinds.index((signal, share))
         entries.append((share, 2 * index, 2 * index + 1))
