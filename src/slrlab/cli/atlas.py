@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from slrlab._result import plain
 from slrlab._types import DataFrame
 from slrlab.cli.app import command
 from slrlab.cli.console import Output, print_lines, print_table, progress
@@ -91,7 +90,7 @@ def atlas(
             where = experiment.setting_labels(training).iloc[0]
             print_table(f"After training, {where}", ["activation", *columns[:-1]], lines)
         print_lines(_answers(table, added))
-    records = {} if training is None else {"training": plain(training.to_dict("records"))}
+    records = {} if training is None else {"training": training.to_dict("records")}
     output.files(paths, ranking=table.to_dict("records"), **records)
 
 

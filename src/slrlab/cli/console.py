@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from slrlab._result import Result
+from slrlab._result import Result, plain
 from slrlab._types import Report
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ _LINES = 6  # bars shown at once
 
 
 def print_json(value: dict[str, Any]) -> None:
-    """Print one JSON object on stdout."""
-    sys.stdout.write(json.dumps(value, ensure_ascii=False, allow_nan=False) + "\n")
+    """Print one JSON object on stdout; infinities and nan become strings."""
+    sys.stdout.write(json.dumps(plain(value), ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def print_lines(lines: Sequence[object]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from slrlab._result import plain
 from slrlab._types import DataFrame
 from slrlab.cli.app import command
 from slrlab.cli.console import Output, print_json, print_lines, print_table
@@ -50,7 +49,7 @@ def results(
     written = [path for path in (csv, parquet, plot) if path is not None]
     if output.as_json:
         rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
-        print_json({"rows": plain(rows), "files": [str(path) for path in written]})
+        print_json({"rows": rows, "files": [str(path) for path in written]})
     elif written:
         print_lines(written)
     else:

@@ -93,7 +93,6 @@ def _atlas(
     output: TableOutput,
 ) -> bool:
     """Print the transfer of all activations from one length, a row for each."""
-    from slrlab._result import plain
     from slrlab.experiments.atlas_transfer import atlas_transfer
 
     fit, use = lengths
@@ -112,7 +111,7 @@ def _atlas(
     if output.csv is not None:
         frame.to_csv(output.csv, index=False)
     if output.as_json:
-        print_json({"rows": plain(frame.to_dict("records"))})
+        print_json({"rows": frame.to_dict("records")})
     else:
         print_table(f"Loss at signal {signal:g}, fitted at length {fit[0]}", *_summary(frame))
     return True
