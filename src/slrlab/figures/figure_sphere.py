@@ -138,9 +138,10 @@ def draw(frame: pd.DataFrame) -> Figure:
     for panel, label in zip(axes[-1], ("time", "time", "time", "$k\\cdot k^*$"), strict=True):
         panel.set_xlabel(label)
     words = ("risk above the noise", "overlaps", "distance to $M$")
-    for panel, label in zip(axes[0][:3], words, strict=True):
-        panel.set_ylabel(label)
-    style.shared_legend(figure, axes[:, 1], ncols=4)
+    for row in axes:
+        for panel, label in zip(row[:3], words, strict=True):
+            panel.set_ylabel(label)
+    style.shared_legend(figure, [*axes[:, 1], *axes[:, 3]], ncols=4)
     return figure
 
 
@@ -188,8 +189,9 @@ def _draw_plane(panel: Axes, surface: pd.DataFrame, part: pd.DataFrame) -> None:
     method = "descent" if "descent" in set(part["method"]) else "flow"
     for start, path in part[part["method"] == method].groupby("start"):
         if float(str(start)) < _PATHS:
-            color = style.END_COLORS.get(path["minimum"].iloc[0], "0.5")
-            panel.plot(path["kappa"], path["nu"], color=color, linewidth=1.0)
+            end = path["minimum"].iloc[0]
+            color = style.END_COLORS.get(end, "0.5")
+            panel.plot(path["kappa"], path["nu"], color=color, linewidth=1.0, label=f"to {end}")
             panel.plot(path["kappa"].iloc[-1], path["nu"].iloc[-1], "o", color=color, markersize=3)
     panel.set(xlim=(-1.02, 1.02), ylim=(-1.02, 1.02), ylabel="$v\\cdot v^*$")
     panel.grid(visible=False)
