@@ -121,6 +121,25 @@ def test_older_processors_are_derived_from_what_numpy_finds():
     assert list(sets("aarch64", ["SVE"])) == ["oldest"]
 
 
+def test_a_release_is_tried_with_the_bounds_of_the_project():
+    release = runpy.run_path(str(ROOT / "tests" / "release.py"))
+    dependencies = release["PROJECT"]["dependencies"]
+    pinned = release["lowest_versions"](dependencies)
+    assert [pin.replace("==", ">=") for pin in pinned] == dependencies
+    found = {(3, 10): "a", (3, 11): "b", (3, 12): "c", (3, 13): "d"}
+    assert release["choose"](found, (3, 11)) == ("b", ((3, 13), "d"))
+    assert release["choose"]({(3, 10): "a"}, (3, 11)) == (None, None)
+
+
+def test_the_source_archive_holds_the_whole_project():
+    if not (ROOT / ".git").exists():
+        pytest.skip("no clone")
+    tracked = {line.partition("/")[0] for line in run("git", "ls-files").splitlines()}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    held = {"pyproject.toml", *project["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]}
+    assert held == {name for name in tracked if not name.startswith(".")}
+
+
 def test_the_example_prints_what_the_pages_say():
     script = ROOT / "examples" / "needle_in_a_haystack.py"
     output = run(sys.executable, script)
