@@ -7,7 +7,7 @@ OUT ?= results
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help reproduce test test-all test-slow test-portable test-extras lint tables docs bench clean
+.PHONY: help reproduce test test-all test-slow test-portable test-extras lint tables docs bench release clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -69,6 +69,9 @@ docs: $(VENV)/explorer ## build the documentation into site/
 
 bench: $(VENV)/dev ## run the benchmarks (ratios, not seconds)
 	for file in benchmarks/[a-z]*.py; do $(BIN)/python $$file || exit 1; done
+
+release: $(VENV)/dev ## build wheel and sdist into dist/, and try both with the lowest and newest versions
+	$(BIN)/python tests/release.py
 
 clean: ## remove what the commands above made
 	rm -rf $(VENV) $(OUT) site docs/gallery dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

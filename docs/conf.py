@@ -23,6 +23,7 @@ extensions = [
     "_tables",
     "myst_parser",
     "sphinx_gallery.gen_gallery",
+    "_gallery",
 ]
 if not tags.has("brief"):  # type: ignore[name-defined]  # noqa: F821
     # `sphinx-build -t brief` leaves the entries of the reference out, two thirds of the work
@@ -43,10 +44,10 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
     "filename_pattern": r"\.py$",
-    "within_subsection_order": "FileNameSortKey",
+    "within_subsection_order": "_gallery.TeachingOrder",
+    "capture_repr": (),
     "abort_on_example_error": True,
     "download_all_examples": False,
-    "default_thumb_file": str(Path(__file__).parent / "assets" / "figure-2.png"),
     "remove_config_comments": True,
     "show_signature": False,
     "write_computation_times": False,

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import sys
 
+import matplotlib.pyplot as plt
+
 from slrlab import SpikedSLR, minimal_risk
 
 
@@ -28,6 +30,13 @@ def longest(activation: str, signal: float) -> int:
 
 
 if __name__ == "__main__":
-    signal = float(sys.argv[1]) if len(sys.argv) > 1 else 16.0
-    for name in ("softmax", "erf", "softplus", "linear"):
-        print(f"{name:9} {longest(name, signal)}")
+    given = sys.argv[1] if len(sys.argv) > 1 else ""
+    signal = float(given) if given[:1].isdigit() else 16.0  # a notebook has options of its own
+    names = ("softmax", "erf", "softplus", "linear")
+    lengths = [longest(name, signal) for name in names]
+    for name, length in zip(names, lengths, strict=True):
+        print(f"{name:9} {length}")
+
+    figure, axes = plt.subplots(figsize=(6, 3), layout="constrained")
+    axes.barh(names[::-1], lengths[::-1])
+    axes.set(xscale="log", xlabel=f"largest length, signal {signal:g}")

@@ -12,6 +12,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 from distributed import LocalCluster
 
 from slrlab import Store, Sweep, run_sweep
@@ -40,4 +41,8 @@ if __name__ == "__main__":
 
     with Store(path) as store:
         table = store.frame()
-    print(table.pivot(index="signal", columns="activation", values="value").round(4))
+    risks = table.pivot(index="signal", columns="activation", values="value")
+    print(risks.round(4))
+
+    figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
+    risks.plot(ax=axes, logx=True, marker="o", ylabel="minimal risk")

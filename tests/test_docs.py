@@ -1,6 +1,7 @@
 """The documentation: its build, its links, what it loads, its formulas and its reference."""
 
 import importlib.util
+import json
 import os
 import re
 import shutil
@@ -133,6 +134,16 @@ def test_the_whole_documentation_builds_and_runs_the_gallery(tmp_path):
         assert "sphx-glr-script-out" in page, script.name
         if "plt" in script.read_text(encoding="utf-8"):
             assert f"sphx_glr_{script.stem}_001.png" in page, script.name
+        assert "Axes:" not in page, script.name
+        assert "matplotlib." not in page.partition("sphx-glr-script-out")[2], script.name
+        (notebook,) = site.rglob(f"{script.stem}.ipynb")
+        kinds = [
+            output["output_type"]
+            for cell in json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+            for output in cell.get("outputs", [])
+        ]
+        assert "stream" in kinds, script.name
+        assert "display_data" in kinds, script.name
 
 
 def load(name):
@@ -142,6 +153,25 @@ def load(name):
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def test_outputs_of_a_notebook_are_those_of_the_page(tmp_path):
+    (tmp_path / "images").mkdir()
+    (tmp_path / "images" / "one.png").write_bytes(b"picture")
+    head = ".. GENERATED FROM PYTHON SOURCE LINES 1-2\n\n"
+    code = f"{head}.. code-block:: Python\n\n    print(1)\n\n"
+    page = f"{head}A text.\n\n{code}"
+    page += ".. image-sg:: /gallery/images/one.png\n   :alt: one\n\n"
+    page += f" .. code-block:: none\n\n    a\n      b\n\n    c\n\n.. rst-class:: x\n\n{code}"
+    (printed, picture), second = load("_gallery").outputs_of(page, tmp_path)
+    assert picture["data"] == {"image/png": "cGljdHVyZQ=="}
+    assert printed["text"] == "a\n  b\n\nc\n"
+    assert second == []
+
+
+def test_the_gallery_has_an_order_for_each_script():
+    scripts = {path.stem for path in (ROOT / "examples").glob("*.py")}
+    assert sorted(scripts) == sorted(load("_gallery").ORDER)
 
 
 def test_each_public_name_is_on_one_page_of_the_reference():

@@ -1,6 +1,7 @@
 """The house itself: layers, documentation, the built wheel."""
 
 import ast
+import inspect
 import json
 import os
 import re
@@ -31,6 +32,23 @@ def test_imports_run_one_way():
 def test_public_names_exist_and_are_documented():
     for name in slrlab.__all__:
         assert getattr(slrlab, name).__doc__, name
+
+
+# the modules of these have the 350 lines that a file may have
+UNDESCRIBED = {"make_activation", "make_task", "register_activation", "register_task"}
+
+
+@pytest.mark.parametrize("name", slrlab.__all__)
+def test_a_public_function_describes_its_parameters(name):
+    function = getattr(slrlab, name)
+    if not inspect.isfunction(function) or name in UNDESCRIBED:
+        return
+    text = inspect.getdoc(function)
+    described = re.search(r"^Parameters\n-+\n(.*?)(?=^\S[^\n]*\n-+$|\Z)", text, re.S | re.M)
+    named = re.findall(r"^\*{0,2}\w.*$", described[1] if described else "", re.M)
+    names = {part.strip("* ") for line in named for part in line.partition(":")[0].split(",")}
+    parameters = inspect.signature(function).parameters.values()
+    assert {one.name for one in parameters if one.kind is not one.VAR_KEYWORD} <= names
 
 
 def run(*command, **options):
@@ -121,9 +139,29 @@ def test_older_processors_are_derived_from_what_numpy_finds():
     assert list(sets("aarch64", ["SVE"])) == ["oldest"]
 
 
+def test_a_release_is_tried_with_the_bounds_of_the_project():
+    release = runpy.run_path(str(ROOT / "tests" / "release.py"))
+    dependencies = release["PROJECT"]["dependencies"]
+    pinned = release["lowest_versions"](dependencies)
+    assert [pin.replace("==", ">=") for pin in pinned] == dependencies
+    found = {(3, 10): "a", (3, 11): "b", (3, 12): "c", (3, 13): "d"}
+    assert release["choose"](found, (3, 11)) == ("b", ((3, 13), "d"))
+    assert release["choose"]({(3, 10): "a"}, (3, 11)) == (None, None)
+
+
+def test_the_source_archive_holds_the_whole_project():
+    if not (ROOT / ".git").exists():
+        pytest.skip("no clone")
+    tracked = {line.partition("/")[0] for line in run("git", "ls-files").splitlines()}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    held = {"pyproject.toml", *project["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]}
+    assert held == {name for name in tracked if not name.startswith(".")}
+
+
 def test_the_example_prints_what_the_pages_say():
     script = ROOT / "examples" / "needle_in_a_haystack.py"
-    output = run(sys.executable, script)
+    environment = os.environ | {"MPLBACKEND": "agg"}
+    output = run(sys.executable, script, "-f", "kernel.json", env=environment)  # as a notebook
     assert len(output.splitlines()) == 4
     for page in (ROOT / "README.md", ROOT / "docs" / "index.md"):
         text = page.read_text(encoding="utf-8")

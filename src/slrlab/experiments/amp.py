@@ -136,6 +136,26 @@ def compare_amp(
     drift of order ``1/D`` is part of the differences;
     `slrlab.experiments.dimensions.extrapolate_amp` estimates it.
 
+    Parameters
+    ----------
+    task
+        The task that is sampled and solved.
+    alpha
+        Samples per dimension.
+    dim
+        Number of dimensions.
+    seeds
+        Number of runs, each on its own data.
+    steps
+        Number of iterations.
+    **options
+        The other parameters of `slrlab.run_amp`.
+
+    Returns
+    -------
+    AmpComparison
+        Both sides and their differences, iteration by iteration.
+
     Raises
     ------
     TypeError, ValueError

@@ -79,6 +79,18 @@ def best_elementwise(task: TiltedTask, *, knots: int = 41) -> BestMap:
     ``A²/B`` is ``aᵀM⁻¹a``, at the coefficients ``M⁻¹a``. The risk exceeds that of the closed form
     ``r/(r + L̄ − 1)`` by the fourth power of the spacing of the knots.
 
+    Parameters
+    ----------
+    task
+        A tilted task with a finite signal.
+    knots
+        Number of points between which the map is linear.
+
+    Returns
+    -------
+    BestMap
+        The map at its knots and its risk.
+
     Raises
     ------
     TypeError
@@ -125,6 +137,20 @@ def best_normalised(task: Task, *, knots: int = 13, seed: int = 0) -> BestMap:
     ``>= 0``; the start is softplus. The risk is that on a fresh sample. The closed form of
     ``log φ`` is the log posterior, which is linear in the score for the tasks of the paper; a task
     with several kinds of tokens has none.
+
+    Parameters
+    ----------
+    task
+        A task with a finite signal, short enough to be sampled.
+    knots
+        Number of points between which the log of the map is linear.
+    seed
+        Seed of both samples.
+
+    Returns
+    -------
+    BestMap
+        The map at its knots and its risk with a standard error.
 
     Raises
     ------
@@ -199,6 +225,17 @@ def bias_limit(
     values) and ``p∘(χ* − ⟨p, χ*⟩)`` (the keys) cost nothing: the excess is ``e^{2c}`` times the
     squared distance of ``κ p∘(u − ⟨p, u⟩)`` from their span. A sink ``s`` and a bias ``c → ∞``
     have the first order ``−s e^{−c} p/Σu`` instead.
+
+    Parameters
+    ----------
+    task
+        The task; its posterior must be a softmax of the scores.
+    activation
+        A normalised map that contains softmax as a limit of its bias.
+    biases
+        The biases at which the excess is computed.
+    seed
+        Seed of the sample from which the predicted constant is computed.
 
     Raises
     ------

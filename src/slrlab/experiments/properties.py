@@ -100,6 +100,18 @@ def lacks(activation: Kind, task: Task = STANDARD) -> str:
     sequence (a normalisation), and weights whose log is linear in the score; keys and bias are the
     best ones in each case.
 
+    Parameters
+    ----------
+    activation
+        A name, an expression in ``x`` or an activation.
+    task
+        The task; by default spiked-SLR with signal 9 and length 10.
+
+    Returns
+    -------
+    str
+        The sentence.
+
     Raises
     ------
     ValueError

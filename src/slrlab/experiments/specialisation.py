@@ -68,6 +68,16 @@ def stages_of(path: HeadsPath) -> Stages:
 
     A head has a direction if that has at least `SHARE` of its squared value overlaps; it is
     unspecialised if they have a cosine of at least `COMMON` with the probabilities.
+
+    Parameters
+    ----------
+    path
+        Overlaps of the heads along a training.
+
+    Returns
+    -------
+    Stages
+        The common stage, the directions in the order of learning, and redundant heads.
     """
     sizes = np.linalg.norm(path.values, axis=2)
     awake = np.where(sizes > _SHORT, sizes, np.inf)[..., None]

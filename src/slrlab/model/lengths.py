@@ -185,7 +185,7 @@ class LengthLaw:
             first = min(n, order)  # higher derivatives of z^n vanish
             power = weight * (np.exp((n - first) * log_z) if n > 4 else z ** (n - first))
             for d in range(first, -1, -1):
-                derivatives[d] += math.perm(n, d) * power
+                derivatives[d] += float(math.perm(n, d)) * power
                 if d:
                     power = power * z
         return tuple(derivatives)

@@ -219,6 +219,22 @@ def diagnose_file(
     ``score`` and ``relevant`` (1 for the relevant token of the sequence, else 0). The other
     parameters are those of `diagnose_scores`.
 
+    Parameters
+    ----------
+    path
+        The file of scores and locations.
+    activation
+        Activation of the head.
+    at
+        Lengths at which its risk is predicted.
+    report
+        Called with the progress.
+
+    Returns
+    -------
+    HeadDiagnosis
+        What `diagnose_scores` returns.
+
     Raises
     ------
     ValueError

@@ -131,6 +131,16 @@ class Sweep:
 def read_sweep(path: Path | str) -> Sweep:
     """Read a sweep from a TOML file.
 
+    Parameters
+    ----------
+    path
+        The TOML file.
+
+    Returns
+    -------
+    Sweep
+        The sweep, which `run_sweep` computes.
+
     Raises
     ------
     ValueError

@@ -53,6 +53,34 @@ def sgd(
     Parameters are those of `gradient_descent` but for ``epochs`` and ``batch``; the seed also
     determines the orders.
 
+    Parameters
+    ----------
+    data
+        The sequences and labels.
+    activation
+        The activation that is trained.
+    rate
+        Learning rate ``η``.
+    epochs
+        Number of passes over the data.
+    batch
+        Sequences in one step.
+    start
+        Weights to start from, ``"random"`` or ``"informed"``.
+    ridge_k, ridge_v
+        Ridges of keys and values.
+    record
+        Number of times to keep, evenly spaced from start to end.
+    seed
+        Seed of the start and of the orders.
+    report
+        Called with the progress.
+
+    Returns
+    -------
+    Trajectory
+        Order parameters and loss along the path.
+
     Raises
     ------
     ValueError

@@ -189,6 +189,19 @@ def fit_values(
 
     Minimises ``½Σ(y − σ(Xk/√D)ᵀXv/√D)² + ½ r|v|²`` over ``v``.
 
+    Parameters
+    ----------
+    X
+        Sequences of tokens, each of shape ``(length, dim)``.
+    y
+        One label for each sequence.
+    k
+        Keys, of shape ``(dim,)``.
+    ridge
+        Ridge of the values.
+    activation
+        What turns scores into weights.
+
     Raises
     ------
     ValueError

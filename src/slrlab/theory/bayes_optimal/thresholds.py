@@ -68,6 +68,16 @@ def bayes_thresholds(task: Task) -> BayesThresholds:
     ``alpha_it = alpha_informed = 1``, exactly. With noise, ``alpha_it`` is where the free entropies
     of the two branches cross. If there is more than one jump, the widest is reported.
 
+    Parameters
+    ----------
+    task
+        The task; it must belong to the tilted or the selection family.
+
+    Returns
+    -------
+    BayesThresholds
+        The values of ``alpha``, with errors and a status.
+
     Raises
     ------
     TypeError

@@ -57,6 +57,20 @@ def large_alpha(task: Task, activation: Activation | str, *, seed: int = 0) -> L
 
     A free bias has its value at the population optimum; learning it costs nothing at this order.
 
+    Parameters
+    ----------
+    task
+        The task.
+    activation
+        The activation that is trained.
+    seed
+        Seed of the sample over which the correction is averaged.
+
+    Returns
+    -------
+    LargeAlpha
+        The population risk and the rate of its correction, ``rate/α``.
+
     Raises
     ------
     ValueError

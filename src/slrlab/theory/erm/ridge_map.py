@@ -70,6 +70,28 @@ def ridge_map(
 ) -> RidgeMap:
     """Return trained attention for every pair of ridges, each continued from its neighbour.
 
+    Parameters
+    ----------
+    task
+        The task.
+    activation
+        The activation that is trained.
+    alpha
+        Samples per dimension.
+    ridge_k, ridge_v
+        Ridges of keys and of values; every pair is computed.
+    tolerance
+        Standard error asked of the test risk.
+    seed
+        Seed of the samples.
+    report
+        Called with the progress.
+
+    Returns
+    -------
+    RidgeMap
+        Trained attention at every pair.
+
     Examples
     --------
     >>> from slrlab import SpikedSLR, ridge_map

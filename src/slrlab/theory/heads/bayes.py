@@ -48,6 +48,16 @@ class HeadsBayesRisk(Result):
 def heads_bayes_risk(task: MultiHeadSLR) -> HeadsBayesRisk:
     """Return the least risk of any predictor: that of the Bayes-softmax at the teachers.
 
+    Parameters
+    ----------
+    task
+        The task with several directions.
+
+    Returns
+    -------
+    HeadsBayesRisk
+        The risk with its error and status.
+
     Examples
     --------
     >>> from slrlab import MultiHeadSLR, SpikedSLR, bayes_risk

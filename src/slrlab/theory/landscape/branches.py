@@ -110,6 +110,24 @@ def follow_minimum(
 
     Between tasks that differ only in the signal, a mismatched minimum is continued in steps short
     enough to stay on it. From the task on at which the minimum has disappeared, entries are None.
+
+    Parameters
+    ----------
+    tasks
+        The tasks in the order in which the minimum is followed.
+    activation
+        The activation on all of them.
+    start
+        The kind of the first minimum, or a minimum to start from.
+    curvatures
+        Whether to compute the spectrum of the Hessian.
+    resolution
+        Resolution of the quadrature: 1.0 gives about 12 digits.
+
+    Returns
+    -------
+    list of Minimum or None
+        One entry for each task.
     """
     minima: list[Minimum | None] = []
     guess: Kind | str | Minimum | None = start

@@ -86,6 +86,30 @@ def tabulate(
 
     The table grows until its ``error`` is below the tolerance, or it has 20,000 points.
 
+    Parameters
+    ----------
+    task
+        The task.
+    activation
+        The activation.
+    m
+        Interval of ``m_kk``.
+    std
+        Largest ``√(q_kk − m_kk²)``.
+    bias
+        Bias, required if that of the activation is free.
+    tolerance
+        Error asked of the table.
+    seed
+        Seed of the points at which the table is checked.
+    report
+        Called with the progress.
+
+    Returns
+    -------
+    TabulatedLandscape
+        The table, which evaluates risk and gradient in the box.
+
     Raises
     ------
     ValueError

@@ -129,6 +129,24 @@ def risk_at(
 ) -> PopulationRisk:
     """Return the risk of the predictor with given order parameters on M.
 
+    Parameters
+    ----------
+    task
+        The task.
+    activation
+        An activation with a definite bias.
+    order
+        The overlaps of keys and values with the teachers.
+    tolerance
+        Error asked of the risk.
+    strict
+        Whether to raise if the tolerance is not reached.
+
+    Returns
+    -------
+    PopulationRisk
+        The risk with its error and status, beside the Bayes risk.
+
     Raises
     ------
     ValueError
@@ -195,6 +213,24 @@ def risk_profile(
 ) -> RiskProfile:
     """Return the risk as a function of ``m_k`` at fixed ``R_k``, with the best ``v`` for each.
 
+    Parameters
+    ----------
+    task
+        The task.
+    activation
+        The activation.
+    m_k
+        Key overlaps at which the risk is computed.
+    R_k
+        Squared norm, per dimension, of the part of ``k`` orthogonal to ``k*``.
+
+    Returns
+    -------
+    RiskProfile
+        The risk at each key overlap.
+
+    Examples
+    --------
     >>> from slrlab import SpikedSLR, risk_profile
     >>> profile = risk_profile(SpikedSLR(signal=2.0, length=3), "softmax", [0.0, 1.0, 2.0])
     >>> profile.risk.round(4).tolist()
