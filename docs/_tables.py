@@ -37,7 +37,7 @@ def cards() -> str:
         for name, card in ((name, CARDS[name]) for name in ACTIVATIONS)
     ]
     head = "| name | weight of token $l$ | parameters and limits | source |"
-    return "\n".join([head, "|---|---|---|---|", *lines])
+    return "\n".join([":::{table}", ":class: cards", "", head, "|---|---|---|---|", *lines, ":::"])
 
 
 def absent() -> str:

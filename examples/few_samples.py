@@ -35,7 +35,7 @@ axes.legend()
 
 # %%
 # Each trained point has a standard error over four seeds. ``simulate_erm`` and ``erm_theory`` share
-# no code but the task and the activation, so their agreement is evidence for both.
+# the model and general numerical routines, no formula of the theory: their agreement is evidence.
 
 for alpha, one, other in zip(alphas, theory, trained, strict=True):
     print(f"alpha {alpha:.0f}: theory {one.risk}, training {other.risk}")

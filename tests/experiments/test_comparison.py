@@ -1,4 +1,4 @@
-"""Theory against simulation: two implementations that share the model and nothing else."""
+"""Theory against simulation: two implementations that share no formula."""
 
 import json
 

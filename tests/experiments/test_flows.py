@@ -1,4 +1,4 @@
-"""Descent in D dimensions against the flow in four: they share the model and nothing else."""
+"""Descent in D dimensions against the flow in four: no formula is shared."""
 
 import json
 

@@ -1,6 +1,6 @@
 r"""Simulated training at given ``α = N/D``: draw data, train, test, for several seeds.
 
-It shares nothing with the finite-sample theory but the model.
+It shares the model and numerical routines with the finite-sample theory, no formula of it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 r"""Keys from labelled locations and values from labels, on simulated data of a task.
 
 Of each of ``N = αD`` sequences both the location and the label ``y`` are known: the keys are fitted
-to the locations alone, the values then to the labels by ridge regression. It shares nothing with
-the theory but the model.
+to the locations alone, the values then to the labels by ridge regression. It shares the
+model and numerical routines with the theory, no formula of it.
 """
 
 from __future__ import annotations

@@ -1,0 +1,59 @@
+"""The tables of the theory pages that name the function and the file of each formula."""
+
+import ast
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def definitions(path):
+    """Return the functions, classes and methods that a file defines."""
+    functions = (ast.FunctionDef, ast.ClassDef)
+    top = ast.parse(path.read_text(encoding="utf-8")).body
+    names = {node.name for node in top if isinstance(node, functions)}
+    classes = (node for node in top if isinstance(node, ast.ClassDef))
+    return names | {
+        f"{node.name}.{part.name}"
+        for node in classes
+        for part in node.body
+        if isinstance(part, functions)
+    }
+
+
+def undefined(page):
+    """Return the files and functions of a table "Where it is computed" that do not exist."""
+    table = page.partition("## Where it is computed\n")[2].partition("\n## ")[0]
+    wrong = []
+    for line in (line for line in table.splitlines() if line.startswith("| ")):
+        *_, functions, file = (part.strip() for part in line.split("|")[1:-1])
+        path = ROOT / "src" / "slrlab" / file.strip("`")
+        if file != "file":
+            known = definitions(path) if path.is_file() else set()
+            wrong += [(file, one) for one in re.findall("`(.+?)`", functions) if one not in known]
+    return wrong
+
+
+def test_formulas_are_computed_where_the_pages_say():
+    theory = (ROOT / "docs" / "theory").glob("*.md")
+    pages = {path.stem: path.read_text(encoding="utf-8") for path in theory}
+    tables = {name: text for name, text in pages.items() if "## Where it is computed" in text}
+    assert {
+        "population",
+        "properties",
+        "bayes-optimal",
+        "trained-attention",
+        "optimisation",
+    } <= set(tables)
+    assert {name: undefined(text) for name, text in tables.items() if undefined(text)} == {}
+
+
+def test_a_formula_without_its_function_is_noticed():
+    row = "| risk | [a](#a) | `bayes_risk`, `BayesRisk.posterior_weight`, `{}` | `{}` |"
+    table = (
+        "## Where it is computed\n\n| formula | section | function | file |\n|---|---|---|---|\n"
+    )
+    file = "theory/population/bayes_risk.py"
+    assert undefined(table + row.format("bayes_risk", file)) == []
+    assert undefined(table + row.format("gone", file)) == [(f"`{file}`", "gone")]
+    assert len(undefined(table + row.format("bayes_risk", "gone.py"))) == 3
