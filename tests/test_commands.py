@@ -22,6 +22,8 @@ NOT_RUN = {
     "atlas --out results": "all activations on all settings take minutes",
     "claims": "all claims take a minute; the tests of the claims check each",
     "claims --json": "as above",
+    "departure needles --values 1,2,3 --activation sigmoid": "searches for more than a minute",
+    "departure similarity --signal 9 --length 10 --csv similarity.csv": "as above",
     "explore": "serves until it is stopped; the tests of the explorer open it",
     "explore --view population": "as above",
     "explore --static pages": "needs an extra; `make docs` runs it",

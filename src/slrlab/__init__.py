@@ -150,7 +150,7 @@ from slrlab.theory.population.minimal import (
 from slrlab.theory.population.parts import ExcessParts, excess_parts
 from slrlab.theory.population.weight_statistics import WeightStatistics, weight_statistics
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 __all__ = [
     "Activation",
