@@ -1,6 +1,7 @@
 """Figures of the stored study of retrieval; drawing needs no extra."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -58,6 +59,17 @@ def test_all_mixers_and_maps_model_the_source_alike_at_width_16(tests):
     losses = own.groupby("mixer")["loss"].mean()
     assert set(losses.index) == {*MIXERS, *MAPS}
     assert (losses - losses["softmax"]).abs().max() < 0.1
+
+
+def test_all_mixers_model_a_text_alike():
+    path = Path(__file__).parents[2] / "docs" / "assets" / "tables" / "retrieval-text.csv"
+    rows = pd.read_csv(path)
+    assert rows.groupby("mixer").size().to_dict() == dict.fromkeys(MIXERS, 2)
+    losses = rows.groupby("mixer")["loss"].mean()
+    stated = {"hgrn2": 2.170, "silu-linear": 2.203, "tnl": 2.209}
+    stated |= {"cosformer2": 2.219, "softmax": 2.221}
+    assert losses.to_dict() == pytest.approx(stated, abs=6e-4)
+    assert losses.max() < 3.089 - 0.8  # bytes without context
 
 
 def test_figure_retrieval_draws_means_over_seeds(tests):
