@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.collections import LineCollection, PathCollection
 
 from slrlab.experiments.retrieval import TRAINED_SIZES
 from slrlab.experiments.retrieval_runs import PROFILES
@@ -100,9 +101,20 @@ def test_a_seed_that_failed_is_a_cross():
     assert after == 1 + 1 + 3
 
 
+def test_bars_are_ranges_over_seeds_and_mixers_stand_side_by_side(tests):
+    panel = figure_retrieval.draw(figure_retrieval.compute("toy")).axes[0]
+    bars = [one for one in panel.collections if isinstance(one, LineCollection)]
+    places = [tuple(np.asarray(line.get_xdata())) for line in panel.lines]
+    assert len(set(places)) == len(bars) == len(MIXERS)
+    own = tests[(tests["test"] == "recall") & (tests["size"] == 16) & (tests["mixer"] == "tnl")]
+    ends = own.groupby("width")["accuracy"].agg(["min", "max"]).to_numpy()
+    (of_tnl,) = [bars[at] for at, line in enumerate(panel.lines) if line.get_label() == "TNL"]
+    assert np.array(of_tnl.get_segments())[:, :, 1] == pytest.approx(ends)
+
+
 def _crosses(figure):
     collections = [one for panel in figure.axes for one in panel.collections]
-    marked = [one for one in collections if one.get_sizes()[0] == 24]
+    marked = [one for one in collections if isinstance(one, PathCollection)]
     return sum(len(one.get_offsets()) for one in marked)
 
 
@@ -119,6 +131,11 @@ def test_figure_prediction_has_a_dot_for_each_activation(tests):
         assert value == pytest.approx(own[["predicted", "measured"]].corr("spearman").iloc[0, 1])
     figure = figure_prediction.draw(frame)
     assert [len(panel.lines) for panel in figure.axes[:2]] == [len(MAPS)] * 2
+    looks = {(line.get_color(), line.get_marker()) for line in figure.axes[0].lines}
+    assert len(looks) == len(MAPS)
+    assert {text.get_text() for text in figure.legends[0].get_texts()} == set(MAPS)
+    places = [float(line.get_xdata()[0]) for line in figure.axes[0].lines]
+    assert len(set(places)) == len(MAPS)
     assert "rank correlation" in figure.axes[0].get_title()
     heads = frame[frame["panel"] == "heads"]
     drawn = sum(len(line.get_xdata()) for line in figure.axes[2].lines[1:])
