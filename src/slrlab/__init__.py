@@ -4,6 +4,7 @@ Importing the package is cheap: no compilation and no plotting library.
 """
 
 from slrlab._errors import (
+    CheckpointWarning,
     ClusterError,
     ComputationError,
     ConvergenceWarning,
@@ -35,6 +36,7 @@ from slrlab.experiments.haystack import Haystack, draw_haystack
 from slrlab.experiments.labels import LabelPoint, LabelsWorth, labels_worth
 from slrlab.experiments.properties import lacks, properties
 from slrlab.experiments.requirements import Need, Requirement, require
+from slrlab.experiments.retrieval import RetrievalStudy, retrieval_study
 from slrlab.experiments.specialisation import Specialisation, Stages, specialisation, stages_of
 from slrlab.experiments.sphere_flows import SphereTraining, compare_sphere, sphere_training
 from slrlab.experiments.sweeps import Store, Sweep, SweepSummary, read_sweep, run_sweep
@@ -167,6 +169,7 @@ __all__ = [
     "BiasLimit",
     "CapacityPoint",
     "CapacityTest",
+    "CheckpointWarning",
     "ClusterError",
     "ComputationError",
     "ConvergenceWarning",
@@ -224,6 +227,7 @@ __all__ = [
     "Ratio",
     "Requirement",
     "Result",
+    "RetrievalStudy",
     "RidgeMap",
     "RiskGradient",
     "RiskProfile",
@@ -309,6 +313,7 @@ __all__ = [
     "register_activation",
     "register_task",
     "require",
+    "retrieval_study",
     "ridge_map",
     "risk_and_gradient",
     "risk_at",

@@ -29,3 +29,7 @@ class NotFittedError(SlrlabError, ValueError, AttributeError):
 
 class ConvergenceWarning(UserWarning):
     """Training ended without a minimum; the status of the estimator says how."""
+
+
+class CheckpointWarning(UserWarning):
+    """A checkpoint is damaged: what it held is computed again."""

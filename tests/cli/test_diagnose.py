@@ -1,5 +1,6 @@
 """The command diagnose."""
 
+import io
 import json
 
 import numpy as np
@@ -39,9 +40,32 @@ def test_a_table_and_a_picture(run, file, tmp_path, only_progress):
         assert len(image.convert("L").getcolors(1 << 16)) > 20
 
 
+def npz_bytes():
+    stream = io.BytesIO()
+    np.savez_compressed(stream, scores=np.arange(4096.0).reshape(64, 64), locations=np.arange(64))
+    return stream.getvalue()
+
+
+def npy_bytes():
+    stream = io.BytesIO()
+    np.save(stream, np.zeros((64, 3)))
+    return stream.getvalue()
+
+
+TEXT_SCORE = "sequence,score,relevant\n0,1.0,1\n0,high,0\n"
+NEEDED = "file must be a .npz file with the arrays scores and locations"
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
+        ("none.npz", None, "none.npz, which does not exist"),
+        ("head.npz", b"", NEEDED),
+        ("head.npz", b"PK\x03\x04 no archive", NEEDED),
+        ("head.npz", npz_bytes()[:1500], NEEDED),
+        ("head.npz", npz_bytes()[:300] + bytes(40) + npz_bytes()[340:], NEEDED),
+        ("head.npz", npy_bytes(), NEEDED),
+        ("head.csv", TEXT_SCORE, "score must be a column of numbers (row 1), got high"),
         ("none.npz", None, "file must be a file that ends with .npz, .csv, .parquet"),
         ("head.txt", "1", "file must be a file that ends with .npz, .csv, .parquet"),
         ("head.npz", "no archive", "file must be a .npz file with the arrays scores and locations"),
@@ -53,10 +77,12 @@ def test_a_table_and_a_picture(run, file, tmp_path, only_progress):
 def test_bad_files_are_refused_in_one_line(run, tmp_path, name, content, message):
     path = tmp_path / name
     if content is not None:
-        path.write_text(content)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
     code, out, err = run("diagnose", path)
     assert (code, out) == (2, "")
     assert message in err
+    assert str(path) in err
+    assert "Path(" not in err
     assert err.count("\n") == 1
 
 

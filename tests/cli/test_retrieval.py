@@ -24,6 +24,30 @@ def test_an_unknown_profile_is_one_line(run, tmp_path):
     assert err == "slrlab: --profile must be one of toy, quick, full, got huge\n"
 
 
+def test_an_impossible_folder_is_one_line(run, tmp_path):
+    (tmp_path / "file").write_text("")
+    for out in (tmp_path / "file", tmp_path / "file" / "below"):
+        code, _, err = run("retrieval", "--profile", "toy", "--out", out)
+        assert code == 2
+        assert err.startswith("slrlab: --out must be a folder that can be made (")
+        assert err.endswith(f"got {out}\n")
+        assert err.count("\n") == 1
+
+
+@pytest.mark.extra
+@pytest.mark.parametrize("text", ["none.txt", "short.txt"])
+def test_a_bad_text_is_one_line_before_any_work(run, tmp_path, text):
+    short = tmp_path / "short.txt"
+    short.write_text("too short")
+    given = short if text == "short.txt" else text
+    code, _, err = run("retrieval", "--profile", "toy", "--out", tmp_path, "--text", given)
+    assert code == 2
+    assert err.startswith("slrlab: --text must be a file")
+    assert str(given) in err
+    assert err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == [short]
+
+
 @pytest.mark.extra
 @pytest.mark.slow
 def test_the_toy_study_is_written_drawn_and_kept(run, only_progress, tmp_path):

@@ -80,6 +80,32 @@ def test_the_stored_run_is_close_to_the_published_one(stored):
     assert softmax["steps"].max() <= 400
 
 
+def test_stored_steps_are_those_beside_the_published_ones(stored):
+    steps = {
+        key: sorted(rows.loc[rows["ended"] == "solved", "steps"])
+        for key, rows in stored.groupby(["feature_map", "pairs"])
+    }
+    published = {key: steps for key, (_, steps) in published_runs().items()}
+    assert (steps["softmax", 200], published["softmax", 200]) == ([200, 300, 300], 200)
+    assert (steps["softmax", 100], published["softmax", 100]) == ([200] * 3, 200)
+    assert (steps["softmax", 400], published["softmax", 400]) == ([400] * 3, 400)
+    assert (steps["dpfp-1", 60], published["dpfp-1", 60]) == ([200, 200, 300], 200)
+    assert (steps["dpfp-1", 100], published["dpfp-1", 100]) == ([4200, 6000], 600)
+
+
+def test_the_published_run_at_100_pairs_is_inside_twenty_seeds():
+    seeds = pd.read_csv(STORED.with_name("capacity-seeds.csv"))
+    assert seeds["seed"].tolist() == list(range(11, 31))
+    for name, value in (("feature_map", "elu+1"), ("pairs", 100), ("steps", 500)):
+        assert set(seeds[name]) == {value}
+    published, _ = published_runs()["elu+1", 100]
+    assert seeds["loss"].min() == pytest.approx(0.147, abs=5e-4)
+    assert seeds["loss"].max() == pytest.approx(0.233, abs=5e-4)
+    assert seeds["loss"].mean() == pytest.approx(0.187, abs=5e-4)
+    assert (seeds["loss"] < published).sum() == 7
+    assert (seeds["mean_loss"] > seeds["floor"]).all()
+
+
 def test_the_picture_has_floors_and_published_runs(stored):
     figure = figure_module("capacity").draw(stored)
     (axes,) = figure.axes

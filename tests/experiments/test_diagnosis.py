@@ -229,7 +229,11 @@ ZEROS = np.zeros(64, dtype=int)
         (GOOD, ZEROS + 3, r"locations must be inside its sequence \(0 to 2 in sequence 0\), got 3"),
         (GOOD[:8], ZEROS[:8], "scores must be those of at least 32 sequences, got 8"),
         (GOOD[:, :1], ZEROS, "scores must be two or more for each sequence, got 1"),
-        (np.where(GOOD > 7, np.inf, GOOD), ZEROS, "scores must be finite numbers"),
+        (np.where(GOOD > 7, np.inf, GOOD), ZEROS, "scores must be finite, or -inf for masked"),
+        (np.where(GOOD > 7, -np.inf, GOOD), ZEROS, r"not masked by -inf \(sequence 17\), got 0"),
+        (np.where(GOOD > 0, -np.inf, GOOD), ZEROS, r"not masked by -inf \(sequence 1\), got 0"),
+        (GOOD[:, :2] - [0, np.inf], ZEROS, "scores must be two or more for each sequence, got 1"),
+        (GOOD.astype(str)[:, :1] + "x", ZEROS, r"scores must be numbers \(sequence 0\), got"),
         ("abc", ZEROS, "scores must be an array"),
         (np.zeros((64, 3, 2)), ZEROS, "rows with 2 axes"),
         (np.zeros((64, 3)), ZEROS, "scores must be numbers of which few are equal"),
@@ -238,6 +242,21 @@ ZEROS = np.zeros(64, dtype=int)
 def test_bad_input_names_the_argument(scores, locations, message):
     with pytest.raises((ValueError, TypeError), match=message):
         diagnose_scores(scores, locations)
+
+
+def test_masked_tokens_do_not_count():
+    keys, locations = drawn(TASK, 64, length=6)
+    masked = np.full((64, 12), -np.inf)
+    places = np.sort(
+        np.random.default_rng(4).permuted(np.tile(np.arange(12), (64, 1)), axis=1)[:, :6]
+    )
+    np.put_along_axis(masked, places, keys, axis=1)
+    masked[0, -1] = np.nan  # padding after a mask
+    places[0], masked[0, :-1] = np.arange(6), [*keys[0], *[-np.inf] * 5]
+    head = head_scores(masked, np.take_along_axis(places, locations[:, None], axis=1)[:, 0])
+    np.testing.assert_array_equal(head.scores, keys)
+    np.testing.assert_array_equal(head.locations, locations)
+    assert set(head.lengths) == {6}
 
 
 def test_a_free_bias_is_refused(scores):

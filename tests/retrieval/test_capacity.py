@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from slrlab import Status
-from slrlab.retrieval import capacity_floor, train_capacity
+from slrlab.retrieval import capacity_floor, capacity_kernel, capacity_reference, train_capacity
 from slrlab.retrieval.capacity import Layer, query_weights
 from slrlab.retrieval.feature_maps import FeatureMap
 
@@ -78,6 +78,19 @@ def test_softmax_solves_and_features_end_above_their_floor():
     assert crowded.floor == pytest.approx(0.375)
     assert crowded.floor < crowded.mean_loss < 0.45
     assert "floor 0.375" in str(crowded)
+
+
+@pytest.mark.parametrize("name", ["softmax", "elu+1", "dpfp-1"])
+def test_a_training_is_that_of_the_reference(name, monkeypatch):
+    given = {"key_size": 2, "batch": 4, "max_steps": 100, "seed": 1}
+    compiled = train_capacity(name, 3, **given)
+    for function in ("capacity_losses", "adam_step"):
+        monkeypatch.setattr(capacity_kernel, function, getattr(capacity_reference, function))
+    expected = train_capacity(name, 3, **given)
+    assert expected.losses != compiled.losses
+    # single precision, over 100 steps
+    assert compiled.losses == pytest.approx(expected.losses, rel=1e-3)
+    assert compiled.mean_loss == pytest.approx(expected.mean_loss, rel=1e-3)
 
 
 def test_the_same_seed_gives_the_same_run_and_says_how_far_it_is():

@@ -1,9 +1,12 @@
 import math
+import os
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from slrlab import CheckpointWarning
 from slrlab.retrieval import training
 from slrlab.retrieval.model import Model
 from slrlab.retrieval.tasks import MarkovTask, MaxTask, NeedleTask, RecallTask
@@ -111,17 +114,46 @@ def test_a_killed_run_goes_on_and_ends_as_if_it_had_not_been(tmp_path, monkeypat
     assert list(file.parent.iterdir()) == []
 
 
+def interrupted(file, monkeypatch):
+    """Leave a checkpoint of a run."""
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", lambda path, **options: None)
+        return train(MODEL, TASK, seed=1, settings=SHORT, checkpoint=file)
+
+
 @pytest.mark.extra
-@pytest.mark.parametrize("content", [b"", b"no file of arrays", b"PK\x03\x04 cut short", None])
-def test_a_checkpoint_of_another_run_is_refused(tmp_path, content):
+def test_a_checkpoint_of_another_run_is_refused(tmp_path, monkeypatch):
     file = tmp_path / "run.npz"
-    if content is None:
-        np.savez(file, run="another", step=3)
-    else:
-        file.write_bytes(content)
+    interrupted(file, monkeypatch)
     with pytest.raises(ValueError, match=r"^checkpoint must be a file of this run, got .*run\.npz"):
-        train(MODEL, TASK, settings=SHORT, checkpoint=file)
+        train(MODEL, TASK, seed=2, settings=SHORT, checkpoint=file)
     assert file.exists()
+
+
+@pytest.mark.extra
+@pytest.mark.parametrize("share", [None, 0.0, 0.02, 0.5, 0.99])
+def test_a_damaged_checkpoint_is_a_warning_and_a_new_start(tmp_path, monkeypatch, share):
+    file = tmp_path / "run.npz"
+    whole = interrupted(file, monkeypatch)
+    content = file.read_bytes()
+    file.write_bytes(b"no arrays" if share is None else content[: int(share * len(content))])
+    with pytest.warns(CheckpointWarning, match=r"run\.npz is damaged \(.*: training starts again$"):
+        again = train(MODEL, TASK, seed=1, settings=SHORT, checkpoint=file)
+    assert again.checks == pytest.approx(whole.checks)
+    assert not file.exists()
+
+
+@pytest.mark.extra
+def test_a_checkpoint_is_on_the_disk_before_it_replaces_the_old_one(tmp_path, monkeypatch):
+    said = []
+    fsync, replace = os.fsync, Path.replace
+    monkeypatch.setattr(os, "fsync", lambda number: (said.append("fsync"), fsync(number)))
+    monkeypatch.setattr(
+        Path, "replace", lambda path, other: (said.append("replace"), replace(path, other))[1]
+    )
+    train(MODEL, TASK, seed=1, settings=SHORT, checkpoint=tmp_path / "run.npz")
+    assert said == ["fsync", "replace"] * (len(said) // 2)
+    assert said
 
 
 @pytest.mark.extra

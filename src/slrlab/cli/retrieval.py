@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from slrlab import _checks
 from slrlab.cli.app import command
 from slrlab.cli.console import Output, print_table, progress
 from slrlab.cli.options import OUT, RESULTS, option
@@ -15,11 +16,15 @@ if TYPE_CHECKING:
 _PROFILE = "quick (one seed), full (up to five seeds, learning rates searched) or toy."
 
 
+_TEXT = "Plain text whose next bytes models also learn; music21: the text of that package."
+
+
 @command()
 def retrieval(
     *,
     profile: Annotated[str, option(_PROFILE, metavar="NAME")] = "quick",
     out: Annotated[Path, OUT] = RESULTS,
+    text: Annotated[str | None, option(_TEXT, metavar="FILE")] = None,
     output: Output,
 ) -> None:
     """Train small models that differ in how they mix tokens, and test what they retrieve.
@@ -29,15 +34,20 @@ def retrieval(
     checkpoint. It needs the extra retrieval.
 
     Example: slrlab retrieval --profile quick --out results
+
+    Example: slrlab retrieval --profile quick --text novel.txt
     """
     from slrlab.experiments.retrieval import retrieval_study
     from slrlab.experiments.retrieval_prediction import prediction_table
     from slrlab.figures import draw_figure, write_figure_table
     from slrlab.retrieval.mixers import MIXERS
 
-    out.mkdir(parents=True, exist_ok=True)  # an impossible folder is refused before any work
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:  # before any work
+        _checks.fail("out", f"a folder that can be made ({problem.strerror})", str(out))
     with progress("retrieval") as report:
-        study = retrieval_study(profile, out, report)
+        study = retrieval_study(profile, out, report, text=text)
     paths = []
     for name, frame in (("retrieval", study.tests), ("retrieval-heads", study.heads)):
         paths.append(out / f"{name}.csv")
@@ -58,19 +68,24 @@ def _summary(tests: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
     from slrlab.experiments.retrieval_runs import PAIRS, WIDTH
 
     own = tests[tests["width"] == WIDTH]
+    names = ["mixer", "recall, 16 pairs (seeds that learn)", "Markov loss (nats)"]
+    names += ["largest of 16", "largest of 4096"]
+    columns = [
+        ("recall", max(PAIRS), "accuracy"),
+        ("markov", 64, "loss"),
+        ("max", 16, "accuracy"),
+        ("max", 4096, "accuracy"),
+    ]
+    if (own["test"] == "text").any():
+        names.append("text loss (nats)")
+        columns.append(("text", 64, "loss"))
     rows = []
     for name in own["mixer"].unique():
         line = [str(name)]
-        for test, size, value in (
-            ("recall", max(PAIRS), "accuracy"),
-            ("markov", 64, "loss"),
-            ("max", 16, "accuracy"),
-            ("max", 4096, "accuracy"),
-        ):
+        for test, size, value in columns:
             chosen = (own["mixer"] == name) & (own["test"] == test) & (own["size"] == size)
             part = own[chosen]
             text = f"{part[value].mean():.3f} ({int((~part['failed']).sum())} of {len(part)})"
             line.append(text if len(part) else "")
         rows.append(line)
-    names = ["mixer", "recall, 16 pairs (seeds that learn)", "Markov loss (nats)"]
-    return [*names, "largest of 16", "largest of 4096"], rows
+    return names, rows

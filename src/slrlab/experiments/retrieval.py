@@ -14,10 +14,9 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from slrlab import _checks
 from slrlab._types import Report
@@ -29,12 +28,16 @@ from slrlab.experiments.retrieval_runs import (
     PROFILES,
     WIDTH,
     Run,
+    check_of,
     study,
-    task_of,
 )
 from slrlab.retrieval.extra import import_torch
 from slrlab.retrieval.tasks import MaxTask, NeedleTask, RecallTask, RetrievalTask
+from slrlab.retrieval.text import find_text
 from slrlab.retrieval.training import TrainedModel, evaluate, head_scores
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 TESTS_VERSION, HEADS_VERSION = 1, 2
 """Raise one when a change of the tests, or of the heads, makes old results of them wrong."""
@@ -47,6 +50,7 @@ TRAINED_SIZES = {"recall": max(PAIRS), "max": MaxTask().items}
 HEAD_SEEDS = 2
 """Seeds whose heads are diagnosed."""
 
+_LEAST_TEXT = 10_000  # bytes
 _LONG = 256  # length from which fewer test sequences give as many tokens
 Row = dict[str, Any]
 
@@ -74,7 +78,11 @@ class RetrievalStudy:
 
 
 def retrieval_study(
-    profile: str = "quick", out: Path = Path("results"), report: Report | None = None
+    profile: str = "quick",
+    out: Path = Path("results"),
+    report: Report | None = None,
+    *,
+    text: str | Path | None = None,
 ) -> RetrievalStudy:
     """Train all models of a profile and test them.
 
@@ -89,18 +97,25 @@ def retrieval_study(
         Folder of the store and the checkpoints.
     report
         Called with the progress.
+    text
+        File of plain text, or ``music21``, whose bytes the mixers also learn: see `TextTask`.
 
     Raises
     ------
     ValueError
-        If the profile is unknown.
+        If the profile is unknown, or the text is missing or too short.
     SlrlabError
-        If the extra ``retrieval`` is not installed.
+        If the extra ``retrieval``, or the package with the text, is not installed.
     """
+    import pandas as pd
+
     chosen = PROFILES[_checks.choice(profile, "profile", PROFILES)]
     import_torch()  # refused before any work
+    file = None if text is None else find_text(text)
+    if file is not None and (size := file.stat().st_size) < _LEAST_TEXT:
+        _checks.fail("text", f"a file of at least {_LEAST_TEXT} bytes", f"{file} with {size}")
     with remember(out / f"retrieval-{profile}.sqlite"):
-        trained = study(chosen, out / "checkpoints", report)
+        trained = study(chosen, out / "checkpoints", report, file)
         final = {run: one for run, one in trained.items() if run.seed != PILOT_SEED}
         items = [_Trained(run, chosen.sequences, one.vector) for run, one in final.items()]
         tests = parallel_map(
@@ -126,7 +141,7 @@ def retrieval_study(
 
 def _about(run: Run, trained: TrainedModel) -> Row:
     return {
-        "task": run.task,
+        "task": run.task.partition(":")[0],
         "mixer": run.mixer,
         "width": run.width,
         "parameters": run.model.parameters,
@@ -146,8 +161,8 @@ def data_of_tests(task: str) -> Iterable[tuple[str, int, RetrievalTask]]:
     elif task == "max":
         yield from (("max", items, MaxTask(items=items)) for items in ITEMS)
     else:
-        markov = task_of(task)
-        yield "markov", markov.length, markov
+        source = check_of(task)
+        yield source.name, source.length, source
 
 
 def _tests(trained: _Trained) -> list[Row]:
@@ -164,7 +179,7 @@ def failed(run: Run, status: str, tests: Sequence[Row]) -> bool:
 
     Its loss is not a number, or its accuracy at the size of the training is below twice that of a
     guess: one of the values that stand in the sequence, or one of the classes. On the Markov source
-    only the first counts.
+    and on a text only the first counts.
 
     >>> run = Run("recall", "tnl", 16, 0, 1000, 1e-2)
     >>> failed(run, "sampled", [{"test": "recall", "size": 16, "accuracy": 0.11}])

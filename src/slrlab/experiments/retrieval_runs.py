@@ -21,6 +21,7 @@ from slrlab.retrieval.attention_maps import MAPS
 from slrlab.retrieval.mixers import MIXERS
 from slrlab.retrieval.model import Model
 from slrlab.retrieval.tasks import MarkovTask, MaxTask, RecallTask, RetrievalTask
+from slrlab.retrieval.text import TextTask
 from slrlab.retrieval.training import TrainedModel, Training, train
 
 VERSION = 1
@@ -28,12 +29,14 @@ WIDTH, PAIRS = 16, (4, 8, 16)
 PILOT_SEED = 1000
 """Seed of the runs that choose a learning rate; no other run has it."""
 
+_TEXT = "text:"
+
 storable(TrainedModel)
 
 
 @dataclass(frozen=True)
 class Run:
-    """One training run; ``task`` is ``recall``, ``markov`` or ``max``."""
+    """One training run; ``task`` is ``recall``, ``markov``, ``max`` or ``text:FILE``."""
 
     task: str
     mixer: str
@@ -45,7 +48,11 @@ class Run:
     @property
     def key(self) -> str:
         """What the store knows it by."""
-        return hashlib.sha256(f"retrieval {VERSION} {asdict(self)!r}".encode()).hexdigest()
+        known = f"retrieval {VERSION} {asdict(self)!r}"
+        task = task_of(self.task)
+        if isinstance(task, TextTask):  # by what the file holds
+            known += task.digest
+        return hashlib.sha256(known.encode()).hexdigest()
 
     @property
     def model(self) -> Model:
@@ -86,8 +93,10 @@ PROFILES = {
 }
 
 
-def task_of(name: str) -> RetrievalTask:
-    """Return the task that a model is trained on."""
+def task_of(name: str, split: str = "train") -> RetrievalTask:
+    """Return the task that a model is trained on, or the held-out part of a text."""
+    if name.startswith(_TEXT):
+        return TextTask(Path(name.removeprefix(_TEXT)), split=split)
     tasks: dict[str, RetrievalTask] = {
         "recall": RecallTask(pairs=PAIRS),
         "markov": MarkovTask(),
@@ -98,13 +107,22 @@ def task_of(name: str) -> RetrievalTask:
 
 def check_of(name: str) -> RetrievalTask:
     """Return the task that it is checked on: the most pairs."""
-    return RecallTask(pairs=max(PAIRS)) if name == "recall" else task_of(name)
+    return RecallTask(pairs=max(PAIRS)) if name == "recall" else task_of(name, "validation")
+
+
+def is_linguistic(name: str) -> bool:
+    """Return whether every token asks for the next one: no accuracy is 1 there.
+
+    >>> is_linguistic("markov"), is_linguistic("recall")
+    (True, False)
+    """
+    return name == "markov" or name.startswith(_TEXT)
 
 
 def train_run(run: Run, folder: Path | None = None) -> TrainedModel:
     """Train; the checkpoint is in the folder while it runs."""
     settings = Training(learning_rate=run.learning_rate, steps=run.steps)
-    if run.task == "markov":  # no accuracy is 1 there
+    if is_linguistic(run.task):
         settings = replace(settings, stop=2.0)
     file = None if folder is None else folder / f"{run.key[:16]}.npz"
     task, check = task_of(run.task), check_of(run.task)
@@ -124,9 +142,14 @@ def run_all(
 
 
 def study(
-    profile: Profile, folder: Path | None = None, report: Report | None = None
+    profile: Profile,
+    folder: Path | None = None,
+    report: Report | None = None,
+    text: Path | None = None,
 ) -> dict[Run, TrainedModel]:
     """Return all runs of a profile, with the learning rates that pilot runs choose.
+
+    With a text the mixers are also trained on it, at the default width.
 
     Learning rates are chosen at the default width for each task and mixer, by the least loss of a
     pilot run of a seed of its own. The most wanted runs come first.
@@ -140,7 +163,7 @@ def study(
         best = _best_rates(
             profile, task, names, done, partial(run_all, folder=folder, report=report)
         )
-        steps = profile.markov_steps if task == "markov" else profile.steps
+        steps = profile.markov_steps if is_linguistic(task) else profile.steps
         runs = [
             Run(task, name, width, seed, steps, best[name])
             for seed, width, name in product(range(seeds), widths, names)
@@ -155,6 +178,8 @@ def study(
     add("Markov source, other widths", "markov", mixers, others, profile.other_seeds)
     add("maximum", "max", mixers, [WIDTH], profile.other_seeds)
     add("maximum, maps of the atlas", "max", more, [WIDTH], profile.other_seeds)
+    if text is not None:
+        add("text", f"{_TEXT}{text}", mixers, [WIDTH], profile.other_seeds)
     return done
 
 
@@ -168,7 +193,7 @@ def _best_rates(
     """Return the learning rate of least loss of each mixer, from pilot runs."""
     if len(profile.rates) == 1:
         return dict.fromkeys(names, profile.rates[0])
-    steps = profile.markov_steps if task == "markov" else profile.steps
+    steps = profile.markov_steps if is_linguistic(task) else profile.steps
     pilots = [
         Run(task, name, WIDTH, PILOT_SEED, round(profile.pilot * steps), rate)
         for name, rate in product(names, profile.rates)

@@ -8,6 +8,7 @@ from slrlab.retrieval.capacity import CapacityRun, capacity_floor, train_capacit
 from slrlab.retrieval.mixers import MIXERS, make_mixer
 from slrlab.retrieval.model import Model
 from slrlab.retrieval.tasks import Batch, MarkovTask, MaxTask, NeedleTask, RecallTask
+from slrlab.retrieval.text import TextTask, find_text
 from slrlab.retrieval.training import TrainedModel, Training, evaluate, head_scores, train
 
 __all__ = [
@@ -19,10 +20,12 @@ __all__ = [
     "Model",
     "NeedleTask",
     "RecallTask",
+    "TextTask",
     "TrainedModel",
     "Training",
     "capacity_floor",
     "evaluate",
+    "find_text",
     "head_scores",
     "make_mixer",
     "train",

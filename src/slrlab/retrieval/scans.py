@@ -8,6 +8,7 @@ nothing overflows. The tests compare both with the recurrences token by token.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from slrlab.retrieval.extra import import_torch
@@ -31,13 +32,10 @@ def decayed_scan(
     gap = at[:, None] - at
     inside = torch.where(gap >= 0.0, torch.exp(log_decay * gap.clamp(min=0.0)), 0.0)
     outputs = (q @ k.mT * inside) @ v
-    count = q.shape[1]
-    if count > 1:
+    if q.shape[1] > 1:
         added = (k * torch.exp(log_decay * (chunk - 1 - at))[:, None]).mT @ v
-        which = torch.arange(count, dtype=q.dtype)
-        between = which[:, None] - 1.0 - which
-        carried = torch.exp(log_decay * chunk * between.clamp(min=0.0)) * (between >= 0.0)
-        states = torch.einsum("nm,bmij->bnij", carried, added)
+        kept = math.exp(log_decay * chunk)
+        states = _carried(added, [kept] * q.shape[1])
         outputs = outputs + (q * torch.exp(log_decay * (at + 1.0))[:, None]) @ states
     return outputs.flatten(1, 2)[:, :length]
 
@@ -60,13 +58,19 @@ def gated_scan(
     outputs = scores @ v
     left = g[:, :, -1:]
     added, kept = (k * (left - g).exp()).mT @ v, left.exp().mT
+    outputs = outputs + (q * g.exp()) @ _carried(added, kept.unbind(1))
+    return outputs.flatten(1, 2)[:, :length]
+
+
+def _carried(added: Tensor, kept: Sequence[Any]) -> Tensor:
+    """Return the state before each chunk, of what chunks add and which share of it they keep."""
+    torch = import_torch()
     state = torch.zeros_like(added[:, 0])
     states = []
-    for own, share in zip(added.unbind(1), kept.unbind(1), strict=True):
+    for own, share in zip(added.unbind(1), kept, strict=True):
         states.append(state)
         state = share * state + own
-    outputs = outputs + (q * g.exp()) @ torch.stack(states, 1)
-    return outputs.flatten(1, 2)[:, :length]
+    return torch.stack(states, 1)
 
 
 def _split(values: Tensor, chunk: int) -> Tensor:

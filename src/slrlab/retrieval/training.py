@@ -8,6 +8,9 @@ which runs a study needs.
 from __future__ import annotations
 
 import math
+import os
+import warnings
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -19,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slrlab import _checks
+from slrlab._errors import CheckpointWarning
 from slrlab._result import Result, Status
 from slrlab.retrieval.extra import import_torch
 from slrlab.retrieval.model import Model
@@ -123,7 +127,7 @@ def train(
         How to train.
     checkpoint
         File ``.npz`` that is written at each check and removed at the end. If it exists, training
-        goes on from there.
+        goes on from there; if it is damaged, training starts again with a warning.
 
     Returns
     -------
@@ -277,7 +281,10 @@ def _write(path: Path | None, label: str, state: _State) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_name(f"new-{path.name}")
     arrays = {name: getattr(state, name).detach().numpy() for name in ("vector", "first", "second")}
-    np.savez(new, run=label, step=state.step, checks=np.array(state.checks), **arrays)
+    with new.open("wb") as file:
+        np.savez(file, run=label, step=state.step, checks=np.array(state.checks), **arrays)
+        file.flush()
+        os.fsync(file.fileno())  # on the disk before the old one is replaced
     new.replace(path)
 
 
@@ -288,13 +295,15 @@ def _read(path: Path | None, label: str) -> _State | None:
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as held:
             arrays = {name: held[name] for name in held.files}
-        if str(arrays["run"]) != label:
-            raise ValueError("another run")
         vector, first, second = (
             torch.from_numpy(arrays[name]) for name in ("vector", "first", "second")
         )
         checks = [(float(loss), float(accuracy)) for loss, accuracy in arrays["checks"]]
-        step = int(arrays["step"])
-    except (KeyError, OSError, EOFError, ValueError, BadZipFile) as problem:
-        raise ValueError(f"checkpoint must be a file of this run, got {path}") from problem
+        step, run = int(arrays["step"]), str(arrays["run"])
+    except (KeyError, OSError, EOFError, ValueError, TypeError, BadZipFile, zlib.error) as problem:
+        message = f"{path} is damaged ({problem}): training starts again"
+        warnings.warn(message, CheckpointWarning, stacklevel=3)
+        return None
+    if run != label:
+        _checks.fail("checkpoint", "a file of this run", str(path))
     return _State(vector.requires_grad_(True), first, second, step, checks)

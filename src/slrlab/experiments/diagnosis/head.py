@@ -171,7 +171,8 @@ def diagnose_scores(
     ----------
     scores
         Scores of the tokens before the activation, as the activation receives them: an array
-        ``(sequences, tokens)`` with nan as padding at the end of rows, or a list of arrays.
+        ``(sequences, tokens)`` with nan as padding at the end of rows, or a list of arrays. Tokens
+        with score -inf are masked and do not count.
     locations
         Index of the relevant token of each sequence.
     activation
@@ -214,10 +215,10 @@ def diagnose_file(
 ) -> HeadDiagnosis:
     """Diagnose an attention head from a file of scores and locations.
 
-    A ``.npz`` file holds the arrays ``scores`` (sequences, tokens; nan for padding) and
-    ``locations``. A ``.csv`` or ``.parquet`` file holds a row for each token: ``sequence``,
-    ``score`` and ``relevant`` (1 for the relevant token of the sequence, else 0). The other
-    parameters are those of `diagnose_scores`.
+    A ``.npz`` file holds the arrays ``scores`` (sequences, tokens; nan for padding, -inf for masked
+    tokens) and ``locations``. A ``.csv`` or ``.parquet`` file holds a row for each token:
+    ``sequence``, ``score`` and ``relevant`` (1 for the relevant token of the sequence, else 0).
+    The other parameters are those of `diagnose_scores`.
 
     Parameters
     ----------

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zipfile
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 LEAST = 32
 """Fewest sequences of a diagnosis."""
 _COLUMNS = ("sequence", "score", "relevant")
+_DAMAGED = (KeyError, OSError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error)
 _ENDINGS = (".npz", ".csv", ".parquet")
 
 
@@ -69,10 +72,13 @@ class HeadScores:
 def head_scores(scores: Any, locations: Any) -> HeadScores:
     """Check scores and locations; see `slrlab.diagnose_scores` for their forms.
 
+    Masked tokens, whose score is -inf, are left out, and locations count the others.
+
     Raises
     ------
     ValueError, TypeError
-        If the shapes do not fit, a score is not finite or a location is outside its sequence.
+        If the shapes do not fit, a score is nan or inf, or a location is outside its sequence or
+        masked.
     """
     rows = _rows(scores)
     indices = np.asarray(locations)
@@ -88,29 +94,41 @@ def head_scores(scores: Any, locations: Any) -> HeadScores:
         at = int(wrong.argmax())
         accepted = f"inside its sequence (0 to {lengths[at] - 1} in sequence {at})"
         _checks.fail("locations", accepted, int(indices[at]))
+    present = [row > -np.inf for row in rows]
+    masked = [not kept[index] for kept, index in zip(present, indices, strict=True)]
+    if any(masked):
+        accepted = f"a token that is not masked by -inf (sequence {masked.index(True)})"
+        _checks.fail("locations", accepted, int(indices[masked.index(True)]))
+    places = [int(kept[:index].sum()) for kept, index in zip(present, indices, strict=True)]
+    rows = [row[kept] for row, kept in zip(rows, present, strict=True)]
+    lengths = np.array([len(row) for row in rows])
     if lengths.min() < 2:
         _checks.fail("scores", "two or more for each sequence", int(lengths.min()))
     table = np.full((len(rows), int(lengths.max())), -np.inf)
     for line, row in zip(table, rows, strict=True):
         line[: len(row)] = row
-    return HeadScores(table, lengths, indices.astype(np.int64))
+    return HeadScores(table, lengths, np.array(places, dtype=np.int64))
 
 
 def _rows(scores: Any) -> list[FloatArray]:
-    """Return the scores of each sequence; nan at the end of a row of an array is padding."""
+    """Return the scores of each sequence; nan at the end of a row is padding, -inf a mask."""
     if isinstance(scores, str) or not isinstance(scores, Sequence | np.ndarray):
         accepted = "an array (sequences, tokens) or a list of arrays"
         _checks.fail("scores", accepted, scores, TypeError)
     rows: list[FloatArray] = []
     for row in scores:
-        line = np.asarray(row, dtype=float)
+        try:
+            line = np.asarray(row, dtype=float)
+        except (TypeError, ValueError):
+            given = " ".join(repr(row).split())
+            _checks.fail("scores", f"numbers (sequence {len(rows)})", given, TypeError)
         if line.ndim != 1:
             accepted = "an array (sequences, tokens) or a list of arrays with one axis"
             _checks.fail("scores", accepted, f"rows with {line.ndim} axes")
         padding = np.isnan(line)
         size = int(padding.argmax()) if padding.any() else len(line)
-        if not (padding[size:].all() and np.isfinite(line[:size]).all()):
-            accepted = "finite numbers, with nan only as padding at the end of a row"
+        if not (padding[size:].all() and (line[:size] < np.inf).all()):
+            accepted = "finite, or -inf for masked tokens, with nan only at the end of a row"
             _checks.fail("scores", accepted, f"others in sequence {len(rows)}")
         rows.append(line[:size])
     return rows
@@ -119,9 +137,9 @@ def _rows(scores: Any) -> list[FloatArray]:
 def read_scores(path: str | Path) -> HeadScores:
     """Read scores and locations from a file.
 
-    A ``.npz`` file holds the arrays ``scores`` (sequences, tokens; nan for padding) and
-    ``locations``. A ``.csv`` or ``.parquet`` file holds a row for each token: ``sequence``,
-    ``score`` and ``relevant`` (1 for the relevant token of the sequence, else 0).
+    A ``.npz`` file holds the arrays ``scores`` (sequences, tokens; nan for padding, -inf for masked
+    tokens) and ``locations``. A ``.csv`` or ``.parquet`` file holds a row for each token:
+    ``sequence``, ``score`` and ``relevant`` (1 for the relevant token of the sequence, else 0).
 
     Raises
     ------
@@ -130,17 +148,22 @@ def read_scores(path: str | Path) -> HeadScores:
     """
     path = Path(path)
     if path.suffix not in _ENDINGS or not path.is_file():
-        _checks.fail("file", f"a file that ends with {', '.join(_ENDINGS)}", path)
-    if path.suffix == ".npz":
-        return _from_arrays(path)
-    return _from_table(path)
+        given = path if path.suffix not in _ENDINGS else f"{path}, which does not exist"
+        _checks.fail("file", f"a file that ends with {', '.join(_ENDINGS)}", str(given))
+    try:
+        return _from_arrays(path) if path.suffix == ".npz" else _from_table(path)
+    except (TypeError, ValueError) as problem:
+        if str(path) in str(problem):
+            raise
+        error = TypeError if isinstance(problem, TypeError) else ValueError
+        raise error(f"{problem} (file {path})") from None
 
 
 def _from_arrays(path: Path) -> HeadScores:
     try:
-        with np.load(path, allow_pickle=False) as stored:
+        with zipfile.ZipFile(path), np.load(path, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in ("scores", "locations")}
-    except (KeyError, OSError, ValueError) as problem:
+    except _DAMAGED as problem:
         accepted = "a .npz file with the arrays scores and locations"
         raise ValueError(f"file must be {accepted}, got {path} ({problem})") from None
     return head_scores(arrays["scores"], arrays["locations"])
@@ -158,6 +181,12 @@ def _from_table(path: Path) -> HeadScores:
     missing = [name for name in _COLUMNS if name not in frame]
     if missing:
         _checks.fail("file", f"a table with the columns {', '.join(_COLUMNS)}", list(frame))
+    numbers = pd.to_numeric(frame["score"], errors="coerce")
+    wrong = numbers.isna() & frame["score"].notna()
+    if wrong.any():
+        row = int(wrong.to_numpy().argmax())
+        _checks.fail("score", f"a column of numbers (row {row})", frame["score"].iloc[row])
+    frame["score"] = numbers
     scores, locations = [], []
     for name, tokens in frame.groupby("sequence", sort=False):
         (marked,) = np.nonzero(_marks(tokens["relevant"], name))

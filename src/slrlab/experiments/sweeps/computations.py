@@ -246,6 +246,13 @@ COMPUTATIONS: dict[str, Computation] = {
         example={"task": "marion", "scale": 0.1, "dim": 12, "time": 1.0},
         fixed={"seeds": 1},
     ),
+    "sgd-retrieval": Computation(
+        "slrlab.experiments.sgd_retrieval:sgd_retrieval",
+        "risk after online SGD in stages of falling rate, and the signal of its scores",
+        "risk",
+        "risk_error",
+        example={"dim": 10, "duration": 0.02, "test_samples": 200, "scored": 200},
+    ),
     "heads": Computation(
         "slrlab.theory.heads.equal:equal_heads",
         "least risk of aligned heads, on directions that are equally likely",

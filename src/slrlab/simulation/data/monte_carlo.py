@@ -1,6 +1,6 @@
 """Monte Carlo estimates of population risks.
 
-They share nothing with `slrlab.theory` but the model.
+They share the model with `slrlab.theory`, no formula of it.
 """
 
 from __future__ import annotations
