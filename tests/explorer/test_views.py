@@ -185,3 +185,49 @@ def test_code_and_words_are_readable():
     assert max(map(len, literal([float(n) for n in range(100)]).splitlines())) < 100
     assert script("\nx = $x  # $task\n", CHEAP, x=[1]) == "x = [1]  # 'spiked'\n"
     assert words("hit_rate") == "hit rate"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "signal", "reach", "words"),
+    [
+        ("softmax", 2.0, 2.6 * 2.0688, "leads to the matched minimum: risk 0.66652"),
+        ("linear", 2.0, 2.6 * 1.2728, "heads towards the mismatched minimum (not converged)"),
+        ("softplus", 8.0, 1.15 * 12.190, "heads towards the matched minimum (not converged)"),
+    ],
+)
+def test_the_plane_of_a_landscape_holds_what_is_drawn(name, signal, reach, words):
+    view = VIEWS["landscape"]
+    start = (0.0, 1.5) if name == "linear" else (1.5, 1.5)
+    controls = Controls(signal=signal, activations=(name,), m_kk=start[0], m_kv=start[1])
+    frame = view.table(controls)
+    plane, flow = (frame[frame["part"] == part] for part in ("plane", "flow"))
+    cell = (plane["to_kk"] - plane["from_kk"]).max()
+    edge = plane["to_kk"].max()
+    assert edge == pytest.approx(reach + cell / 2.0, rel=1e-4)
+    assert plane["from_kv"].min() == pytest.approx(-edge)
+    minima = frame[(frame["part"] == "minimum") & ~frame["at_infinity"].eq(True)]
+    assert minima[["m_kk", "m_kv"]].abs().max(axis=None) < edge
+    drawn = flow[["at_kk", "at_kv"]].dropna().abs()
+    assert drawn.iloc[0].tolist() == pytest.approx(start)
+    assert drawn.max(axis=None) <= edge * (1.0 + 1e-12)
+    outside = flow[["m_kk", "m_kv"]].abs().max(axis=None) > edge
+    assert outside == (name == "linear") == (drawn.max(axis=None) > 0.999 * edge)
+    assert words in view.notes(frame, controls)[0]
+
+
+def test_the_plane_of_a_landscape_holds_a_start_far_away():
+    view = VIEWS["landscape"]
+    plane, _ = view.calls(Controls(m_kk=9.0, m_kv=-9.0))
+    assert plane.given[2] >= 9.0 * 1.1
+    near, other = (view.calls(Controls(m_kk=at))[0] for at in (0.3, 1.1))
+    assert near == other  # a click does not compute the plane again
+
+
+def test_a_landscape_without_height_is_refused():
+    view, controls = VIEWS["landscape"], Controls(length="1")
+    frame = view.table(controls)
+    assert set(frame["part"]) == {"refused"}
+    assert "the risk is the same for all keys" in view.notes(frame, controls)[0]
+    assert view.drawn(frame, controls) == []
+    assert view.numbers(frame, controls).empty

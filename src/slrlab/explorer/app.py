@@ -89,11 +89,14 @@ def _draw(view: View, controls: Controls, progress: Progress) -> None:
     if not progress.rows:
         return
     frame = view.frame(progress.rows, controls)
-    _show_panels(view, frame, controls)
+    panels = view.drawn(frame, controls)
+    if panels:
+        _show_panels(view, panels, frame, controls)
     for note in view.notes(frame, controls):
         st.caption(note)
     _show_numbers(view, frame, controls)
-    _show_downloads(view, frame, controls, progress.complete)
+    if progress.complete:
+        _show_downloads(view, frame, controls, ["png", "svg"] if panels else [])
 
 
 def _user() -> str:
@@ -103,11 +106,10 @@ def _user() -> str:
     return "" if context is None else str(context.session_id)
 
 
-def _show_panels(view: View, frame: pd.DataFrame, controls: Controls) -> None:
+def _show_panels(view: View, panels: list[Panel], frame: pd.DataFrame, controls: Controls) -> None:
     """Draw the panels beside each other; below each other where the window is narrow."""
     import streamlit as st
 
-    panels = view.drawn(frame, controls)
     dark = st.context.theme.type == "dark"
     if view.legend:
         st.html(charts.legend(controls.activations, dark=dark))
@@ -150,21 +152,20 @@ def _show_numbers(view: View, frame: pd.DataFrame, controls: Controls) -> None:
         st.table(numbers, hide_index=True)
 
 
-def _show_downloads(view: View, frame: pd.DataFrame, controls: Controls, complete: bool) -> None:
+def _show_downloads(
+    view: View, frame: pd.DataFrame, controls: Controls, pictures: list[str]
+) -> None:
     """Offer the picture and the table; a picture is made when it is asked for."""
     import streamlit as st
 
-    if not complete:
-        return
     name = f"slrlab-{view.name}"
-    kinds = {"png": "image/png", "svg": "image/svg+xml"}
     with st.container(horizontal=True):
-        for kind, mime in kinds.items():
+        for kind in pictures:
             st.download_button(
                 kind.upper(),
                 partial(picture, view, frame, controls, kind),
                 f"{name}.{kind}",
-                mime,
+                {"png": "image/png", "svg": "image/svg+xml"}[kind],
                 on_click="ignore",
             )
         st.download_button(

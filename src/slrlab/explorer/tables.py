@@ -15,7 +15,7 @@ from slrlab.explorer.controls import Controls
 
 T = TypeVar("T")
 _TINY = 1e-15  # rounding errors are listed as 0
-_REFUSED = "refused"  # the part of rows that say why there is no number
+REFUSED = "refused"  # the part of rows that say why there is no number
 
 
 def rows_or_reason(activation: str, function: Callable[..., list[Row]], *given: Any) -> list[Row]:
@@ -23,12 +23,12 @@ def rows_or_reason(activation: str, function: Callable[..., list[Row]], *given: 
     try:
         return function(*given)
     except (ComputationError, ValueError) as error:
-        return [{"part": _REFUSED, "activation": activation, "reason": str(error)}]
+        return [{"part": REFUSED, "activation": activation, "reason": str(error)}]
 
 
 def reasons(frame: DataFrame) -> list[str]:
     """Return the reasons in a table, each once."""
-    refused = frame[frame["part"] == _REFUSED]
+    refused = frame[frame["part"] == REFUSED]
     if refused.empty:
         return []
     kept = refused[["activation", "reason"]].drop_duplicates()
