@@ -170,7 +170,7 @@ def test_the_script_is_that_of_the_live_explorer(show, view):
     page.locator("#copy", has_text="Copied").wait_for()
 
 
-@pytest.mark.parametrize("view", ["population", "atlas"])
+@pytest.mark.parametrize("view", VIEWS)
 def test_downloads(show, view):
     page = show(view)
     for kind, begin in (("svg", b"<svg"), ("png", b"\x89PNG"), ("csv", b"")):
@@ -178,9 +178,15 @@ def test_downloads(show, view):
             page.locator(f"#{kind}").click()
         data = waiting.value.path().read_bytes()
         assert data.startswith(begin)
+        if kind == "svg":
+            words = re.findall(r"<text[^>]*>([^<]*)", data.decode())
+    compared = {"softmax"} if view == "landscape" else {"softmax", "linear", "erf", "softplus"}
+    assert compared <= set(re.split(r"[ ,]+", " ".join(words)))
+    assert VIEWS[view].title in words
+    assert "noise Δ = 0" in " ".join(words) or view == "atlas"
     frame = pd.read_csv(StringIO(data.decode()))
     assert len(frame) > 30
-    assert set(frame["activation"]) >= {"softmax", "linear"}
+    assert set(frame["activation"]) >= compared
 
 
 def test_all_pages_are_listed_and_linked(tmp_path):

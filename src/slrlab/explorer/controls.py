@@ -85,6 +85,17 @@ class Controls:
         """The activation that is drawn alone: the chosen one if it is among those compared."""
         return self.activation if self.activation in self.activations else self.activations[0]
 
+    def words(self, *names: str) -> str:
+        """Return the setting, with some of its other values.
+
+        >>> Controls().words("seed")
+        'spiked-SLR, signal ν = 4, length L = 10, noise Δ = 0, seed = 1'
+        """
+        labels = {"signal": "signal ν", "length": "length L", "noise": "noise Δ"}
+        labels |= {name: name.replace("ridge_", "ridge of ") for name in names}
+        shown = [f"{label} = {_as_text(getattr(self, name))}" for name, label in labels.items()]
+        return ", ".join([f"{self.task}-SLR", *shown])
+
     def make_task(self, **changes: Any) -> Task:
         """Return the task, with another signal, length or noise if given."""
         given: dict[str, Any] = {"signal": self.signal, "length": self.length, "noise": self.noise}

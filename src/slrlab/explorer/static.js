@@ -111,6 +111,8 @@ function click(item) {
   }
 }
 
+const settings = () => page.choices.map((one) => ({ name: `choice_${one.name}`, value: state[one.name] }));
+
 async function draw() {
   const box = document.getElementById("charts");
   const place = document.createElement("div");
@@ -124,8 +126,7 @@ async function draw() {
   for (const [i, panel] of present().panels.entries()) {
     const own = panel.parts.length ? rows.filter((row) => panel.parts.includes(row.part)) : rows;
     const spec = { ...panel.spec, data: { values: own.map((row) => ({ ...row })) } };
-    spec.params = [...(spec.params ?? []),
-      ...page.choices.map((one) => ({ name: `choice_${one.name}`, value: state[one.name] }))];
+    spec.params = [...(spec.params ?? []), ...settings()];
     const options = { actions: false, renderer: "svg", config: page.config };
     const { view } = await vegaEmbed(elements[i], spec, options);
     view.addEventListener("click", (_, item) => click(item));
@@ -201,11 +202,15 @@ async function download(kind) {
     save(`${page.name}.csv`, [names, ...lines].map((line) => line.join(",")).join("\n"), "text/csv");
     return;
   }
-  for (const [i, view] of views[variant].charts.entries()) {
-    const file = `${page.name}-${i + 1}.${kind}`;
-    if (kind === "svg") save(file, await view.toSVG(), "image/svg+xml");
-    else save(file, await view.toImageURL("png", 2), "image/png");
-  }
+  const chosenHere = page.choices.map((one) => `${one.label} = ${state[one.name]}`);
+  const title = { text: page.title, subtitle: [page.setting, ...chosenHere].join(", ") };
+  const data = { values: chosen().map((row) => ({ ...row })) };
+  const spec = { ...present().picture, title, data, params: settings() };
+  const { view } = await vegaEmbed(document.createElement("div"), spec, { renderer: "svg" });
+  const file = `${page.name}.${kind}`;
+  if (kind === "svg") save(file, await view.toSVG(), "image/svg+xml");
+  else save(file, await view.toImageURL("png", 2), "image/png");
+  view.finalize();
 }
 
 for (const kind of ["png", "svg", "csv"]) {

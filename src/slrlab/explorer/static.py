@@ -19,6 +19,7 @@ from slrlab import _checks
 from slrlab._types import Report
 from slrlab.explorer import charts
 from slrlab.explorer.controls import Controls
+from slrlab.explorer.export import together
 from slrlab.explorer.server import STATIC_EXTRA, need_extra
 from slrlab.explorer.view import Choice, Panel, StaticTable, Variant, View
 from slrlab.explorer.views import VIEWS
@@ -135,6 +136,8 @@ def page_data(view: View, made: StaticTable) -> dict[str, Any]:
     """Return what the script of a page reads: table, choices, charts and code."""
     return {
         "name": f"slrlab-{view.name}",
+        "title": view.title,
+        "setting": made.setting,
         "table": packed(made.frame),
         "choices": [_choice(choice) for choice in made.choices],
         "variants": [_variant(view, made, name, one) for name, one in made.variants.items()],
@@ -157,12 +160,16 @@ def _choice(choice: Choice) -> dict[str, Any]:
 
 def _variant(view: View, made: StaticTable, name: str, one: Variant) -> dict[str, Any]:
     panels = view.drawn(made.frame, one.controls)
+    specs = [_spec(panel, one) for panel in panels]
     return {
         "name": name,
         "match": one.match,
         "here": one.here,
         "coded": (*one.match, *one.coded),
-        "panels": [{"spec": _spec(panel, one), "parts": panel.parts} for panel in panels],
+        "panels": [
+            {"spec": spec, "parts": panel.parts} for spec, panel in zip(specs, panels, strict=True)
+        ],
+        "picture": together(view, specs),
         "codes": _codes(view, made, one),
     }
 

@@ -97,7 +97,7 @@ class StaticTable:
     """What a static page is made of: a table of all choices, and the charts that draw it.
 
     ``part`` and ``columns`` are what the page lists of the rows that are marked; those of the view
-    by default.
+    by default. ``setting`` is what no choice changes.
     """
 
     frame: DataFrame
@@ -106,6 +106,7 @@ class StaticTable:
     part: str = ""
     columns: tuple[str, ...] = ()
     variant_label: str = ""
+    setting: str = ""
     note: str = ""
 
 
@@ -161,6 +162,10 @@ class View(ABC):
     @abstractmethod
     def static(self, report: Report | None) -> StaticTable:
         """Return the table of the static page."""
+
+    def setting(self, controls: Controls) -> str:
+        """Return what determines the view, for the subtitle of its picture."""
+        return controls.words()
 
     def shape(self, frame: DataFrame) -> Hashable:
         """Return what the charts depend on beside the controls."""

@@ -148,6 +148,9 @@ class Atlas(View):
     columns = _COLUMNS
     legend = False
 
+    def setting(self, controls: Controls) -> str:
+        return "14 settings" if controls.ranking == "panel" else controls.words()
+
     def calls(self, controls: Controls) -> list[Call]:
         known = table("atlas")["activation"].unique().tolist()
         own = [name for name in controls.activations if name not in known]
@@ -238,4 +241,5 @@ class Atlas(View):
             pd.concat([*parts, losses], ignore_index=True).reindex(columns=columns),
             (Choice("by", "rank by", (_BY, *settings), _BY, _changes()),),
             {"": Variant(base, ("by",))},
+            setting="infinite data",
         )

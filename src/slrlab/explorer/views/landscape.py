@@ -259,6 +259,9 @@ class Landscape(View):
     columns = ("kind", "risk", "m_kk", "m_kv", "m_vk", "m_vv", "bias", "at_infinity")
     legend = False
 
+    def setting(self, controls: Controls) -> str:
+        return controls.words("activation", "m_kk", "m_kv")
+
     def calls(self, controls: Controls) -> list[Call]:
         task, name = controls.make_task(), controls.focus
         start = (controls.m_kk, controls.m_kv)
@@ -353,4 +356,5 @@ class Landscape(View):
             ),
             {"": Variant(base, ("activation", "signal", "start"))},
             columns=self.columns[:6],
+            setting=f"spiked-SLR, length L = {base.length}, noise Δ = 0",
         )

@@ -160,4 +160,5 @@ class Population(View):
             },
             columns=self.columns[:4],
             variant_label="against",
+            setting="noise Δ = 0, infinite data",
         )

@@ -185,6 +185,9 @@ class Retrieve(View):
     part = "prediction"
     columns = ("activation", "weight", "prediction", "label")
 
+    def setting(self, controls: Controls) -> str:
+        return controls.words("seed", "activation")
+
     def calls(self, controls: Controls) -> list[Call]:
         task = controls.make_task()
         stored = all(stored_population_row(task, name) for name in controls.activations)
@@ -252,4 +255,5 @@ class Retrieve(View):
                 Choice("seed", "draw", _STATIC_SEEDS, 1),
             ),
             {"": Variant(base, ("signal", "seed", "length"), {"tokens": "length"})},
+            setting="spiked-SLR, noise Δ = 0",
         )

@@ -141,6 +141,11 @@ class Samples(View):
     part = "trained"
     columns = ("activation", "alpha", "risk", "error", "ridge_k", "ridge_v", "trusted", "status")
 
+    def setting(self, controls: Controls) -> str:
+        if controls.ridge == "given":
+            return controls.words("ridge_k", "ridge_v")
+        return f"{controls.words()}, best ridges"
+
     def calls(self, controls: Controls) -> list[Call]:
         task = controls.make_task()
         ridges = (controls.ridge_k, controls.ridge_v) if controls.ridge == "given" else None
@@ -263,4 +268,5 @@ class Samples(View):
             pd.concat(frames, ignore_index=True),
             (Choice("signal", "signal ν", TRAINED_SIGNALS, base.signal),),
             {"": Variant(base, ("signal",))},
+            setting=f"spiked-SLR, length L = {base.length}, noise Δ = 0, best ridges",
         )
