@@ -9,7 +9,9 @@ import pandas as pd
 import pytest
 
 from slrlab import SpikedSLR, bayes_risk, draw_haystack, minimal_risk, require
+from slrlab._plot import mark_of
 from slrlab.experiments.stored import stored_trained_row
+from slrlab.explorer import charts
 from slrlab.explorer.controls import Controls
 from slrlab.explorer.tables import literal, script, words
 from slrlab.explorer.view import Call
@@ -231,3 +233,15 @@ def test_a_landscape_without_height_is_refused():
     assert "the risk is the same for all keys" in view.notes(frame, controls)[0]
     assert view.drawn(frame, controls) == []
     assert view.numbers(frame, controls).empty
+
+
+def test_no_two_activations_look_alike():
+    typed = [f"elementwise: 1 + x/{n}" for n in range(2, 6)]
+    names = ["softmax", "linear", "hardmax", *typed]
+    for compared in (names[:6], names[1:], names[:4]):
+        looks = [
+            (charts.color_of(name, compared), str(mark_of(name, compared).dashes))
+            for name in compared
+        ]
+        for kind in zip(*looks, strict=True):
+            assert len(set(kind)) == len(compared)

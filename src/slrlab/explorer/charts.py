@@ -29,9 +29,9 @@ CONFIG: dict[str, Any] = {
 """Look of charts outside Streamlit, which has its own."""
 
 
-def color_of(activation: str) -> str:
-    """Return the colour of an activation in the figures."""
-    return GREY if activation == BAYES_NAME else mark_of(activation).color
+def color_of(activation: str, activations: Sequence[str]) -> str:
+    """Return the colour of an activation among those compared."""
+    return GREY if activation == BAYES_NAME else mark_of(activation, activations).color
 
 
 def names_with_bayes(activations: Sequence[str]) -> list[str]:
@@ -44,7 +44,7 @@ def color(activations: Sequence[str]) -> Any:
     import altair as alt
 
     names = names_with_bayes(activations)
-    scale = alt.Scale(domain=names, range=[color_of(name) for name in names])
+    scale = alt.Scale(domain=names, range=[color_of(name, activations) for name in names])
     return alt.Color("activation:N", scale=scale, legend=None)
 
 
@@ -52,10 +52,11 @@ def legend(activations: Sequence[str], *, dark: bool = False) -> str:
     """Return the legend of the activations as HTML, one for all panels of a page."""
     items = []
     for name in names_with_bayes(activations):
-        shade = _lightened(color_of(name)) if dark else color_of(name)
+        shade = color_of(name, activations)
+        shade = _lightened(shade) if dark else shade
         wide = name == BAYES_NAME
         look = f"height:{6 if wide else 3}px;opacity:{0.55 if wide else 1}"
-        look += f";background:{_stripes(shade, _dashes(name))}"
+        look += f";background:{_stripes(shade, _dashes(name, activations))}"
         line = f"<span style='display:inline-block;width:36px;vertical-align:middle;{look}'></span>"
         items.append(f"<span style='white-space:nowrap'>{line} {html.escape(name)}</span>")
     gap = "display:flex;flex-wrap:wrap;gap:.2rem 1.2rem;font-size:.9rem;margin:.3rem 0"
@@ -72,18 +73,18 @@ def _stripes(shade: str, steps: Sequence[int]) -> str:
 
 
 def dashes(activations: Sequence[str]) -> Any:
-    """Return the channel of the dashes of activations, those of the figures."""
+    """Return the channel of the dashes of activations, known ones as in the figures."""
     import altair as alt
 
     names = names_with_bayes(activations)
-    patterns = [_dashes(name) for name in names]
+    patterns = [_dashes(name, activations) for name in names]
     return alt.StrokeDash(
         "activation:N", scale=alt.Scale(domain=names, range=patterns), legend=None
     )
 
 
-def _dashes(activation: str) -> list[int]:
-    look = "-" if activation == BAYES_NAME else mark_of(activation).dashes
+def _dashes(activation: str, activations: Sequence[str]) -> list[int]:
+    look = "-" if activation == BAYES_NAME else mark_of(activation, activations).dashes
     return [1, 0] if isinstance(look, str) else [2 * step for step in look[1]]
 
 

@@ -16,7 +16,13 @@ _WHITE = {
     "background": "white",
     "title": {"anchor": "start", "subtitleFontSize": 12, "subtitlePadding": 4},
 }
-_LEGEND = {"title": None, "orient": "bottom", "symbolType": "stroke", "symbolOpacity": 1}
+_LEGEND = {
+    "title": None,
+    "orient": "bottom",
+    "symbolType": "stroke",
+    "symbolOpacity": 1,
+    "symbolSize": 600,
+}
 
 
 def records(frame: pd.DataFrame) -> list[dict[str, Any]]:

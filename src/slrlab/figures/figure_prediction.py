@@ -56,7 +56,7 @@ def _draw_task(panel: Axes, part: pd.DataFrame, title: str) -> None:
     ends = np.abs(part[["low", "high"]].to_numpy().T - error)
     panel.errorbar(part["predicted"], error, yerr=ends, fmt="none", ecolor="0.8", zorder=1)
     for row in part.to_dict("records"):
-        mark = style.mark_of(str(row["mixer"]))
+        mark = style.mark_of(str(row["mixer"]), part["mixer"])
         at = (row["predicted"], row["measured"])
         panel.plot(*at, color=mark.color, marker=mark.marker, linestyle="")
         panel.annotate(str(row["mixer"]), at, (3, 3), textcoords="offset points", fontsize=5.5)

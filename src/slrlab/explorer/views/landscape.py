@@ -196,7 +196,7 @@ def _descent(controls: Controls) -> Any:
     x = charts.x("after", "time + 0.01", log=True)
     y = charts.y("risk")
     tips = charts.tooltip("time", "risk", "m_kk", "m_kv", "m_vk", "m_vv")
-    shade = charts.color_of(controls.focus)
+    shade = charts.color_of(controls.focus, controls.activations)
     levels = (
         charts.part("minimum")
         .transform_filter("!datum.mirror")

@@ -87,7 +87,9 @@ def _plane(controls: Controls) -> Any:
     x = charts.x("score", "key score χ*", padding=16)
     y = charts.y("value", "value z*", padding=16)
     size = alt.Size("weight:Q", scale=alt.Scale(domain=[0, 1], range=[15, 700], clamp=True))
-    dots = tokens.mark_circle(color=charts.color_of(controls.focus), opacity=0.6)
+    dots = tokens.mark_circle(
+        color=charts.color_of(controls.focus, controls.activations), opacity=0.6
+    )
     needle = tokens.transform_filter("datum.relevant")
     return charts.layered(
         dots.encode(x=x, y=y, size=size.legend(None), tooltip=tips),
