@@ -204,6 +204,8 @@ def test_a_bad_expression_or_number_is_an_error_and_the_page_goes_on(new_page, s
     before = numbers(page).to_numpy().tolist()
     add(page, "elementwise: 1 + y")
     page.get_by_test_id("stAlert").filter(has_text="the name y is not x").wait_for()
+    add(page, "1+x*y*2")  # shown as it was typed, not in italics
+    page.get_by_test_id("stAlert").filter(has_text="1+x*y*2").wait_for()
     settle(page)
     assert numbers(page).to_numpy().tolist() == before
     page.locator("[data-testid=stSlider] input").first.focus()

@@ -16,6 +16,7 @@ from slrlab.explorer.background import Progress, shared_work
 from slrlab.explorer.controls import Controls
 from slrlab.explorer.export import picture
 from slrlab.explorer.server import FIRST
+from slrlab.explorer.tables import plain
 from slrlab.explorer.view import Call, Panel, View
 from slrlab.explorer.views import VIEWS
 
@@ -85,7 +86,7 @@ def _draw(view: View, controls: Controls, progress: Progress) -> None:
     import streamlit as st
 
     for error in progress.errors:
-        st.error(error)
+        st.error(plain(error))
     if not progress.rows:
         return
     frame = view.frame(progress.rows, controls)
@@ -93,7 +94,7 @@ def _draw(view: View, controls: Controls, progress: Progress) -> None:
     if panels:
         _show_panels(view, panels, frame, controls)
     for note in view.notes(frame, controls):
-        st.caption(note)
+        st.caption(plain(note))
     _show_numbers(view, frame, controls)
     if progress.complete:
         _show_downloads(view, frame, controls, ["png", "svg"] if panels else [])

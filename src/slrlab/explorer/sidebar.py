@@ -22,6 +22,7 @@ from slrlab.explorer.controls import (
     X,
     read_control,
 )
+from slrlab.explorer.tables import plain
 from slrlab.explorer.view import View
 from slrlab.model.activations import ACTIVATIONS
 
@@ -65,7 +66,7 @@ def show_messages() -> None:
     import streamlit as st
 
     for message in st.session_state[_MESSAGES]:
-        st.error(message)
+        st.error(plain(message))
 
 
 def take_selection(points: Sequence[dict[str, Any]]) -> None:

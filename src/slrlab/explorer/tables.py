@@ -78,6 +78,15 @@ def task_call(controls: Controls) -> str:
     return f"make_task({controls.task!r}, {given})"
 
 
+def plain(text: str) -> str:
+    """Return a text whose signs Markdown would read as formats, such as ``x*y*2``, escaped.
+
+    >>> print(plain("1+x*y*2"))
+    1\\+x\\*y\\*2
+    """
+    return re.sub(r"([\\`*_{}\[\]()<>#+\-!|~$:^])", r"\\\1", text)
+
+
 def listed(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
     """Return columns of a table for people: numbers with five digits, spaces in names."""
     shown = frame.reindex(columns=list(columns))
