@@ -205,6 +205,26 @@ def test_an_address_that_is_not_known_is_said_and_the_page_goes_on(show):
     assert len(numbers(page)) == 5
 
 
+def test_a_change_removes_the_message(show):
+    page = show("population", "#signal=12345")
+    assert "Not known" in page.inner_text("#message")
+    choose(page, "signal", "10")
+    assert page.inner_text("#message") == ""
+
+
+def test_hidden_charts_follow_the_window(show):
+    page = show("population")
+    menu = page.locator("#variant")
+    menu.select_option(label="length")
+    page.wait_for_function("() => JSON.parse(document.body.dataset.state).variant === 'length'")
+    page.set_viewport_size({"width": 800, "height": 900})
+    menu.select_option(label="signal")
+    page.wait_for_function(
+        """() => [...document.querySelectorAll(".panels:not([hidden]) svg")].every((svg) =>
+            Math.abs(svg.clientWidth - svg.closest(".panels > div").clientWidth) < 20)"""
+    )
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_text_in_charts_has_the_colour_of_the_page(new_page, static_page, scheme):
     page = new_page(color_scheme=scheme, viewport={"width": 390, "height": 800})

@@ -50,6 +50,10 @@ function readAddress() {
     ? `Not known in this address: ${refused.join(", ")}. The page shows the defaults there.` : "";
 }
 
+function clearMessage() {
+  document.getElementById("message").textContent = "";
+}
+
 function writeAddress() {
   const given = new URLSearchParams(Object.entries(state).map(([k, v]) => [k, String(v)]));
   if (page.variants.length > 1) given.set("variant", variant);
@@ -87,10 +91,14 @@ function addChoices() {
   document.getElementById("choices").replaceChildren();
   if (page.variants.length > 1) {
     const names = page.variants.map((one) => one.name);
-    addMenu("variant", page.variant_label, names, variant, (name) => { variant = name; show(); });
+    addMenu("variant", page.variant_label, names, variant, (name) => {
+      variant = name;
+      clearMessage();
+      show();
+    });
   }
   for (const choice of page.choices) {
-    const change = (value) => { state[choice.name] = value; update(); };
+    const change = (value) => { state[choice.name] = value; clearMessage(); update(); };
     const numbers = choice.values.length > 5 && choice.values.every((one) => !isNaN(one));
     if (numbers) addSlider(choice, change);
     else addMenu(choice.name, choice.label, choice.values, state[choice.name], change);
@@ -107,6 +115,7 @@ function click(item) {
       Object.entries(place).reduce((sum, [key, value]) => sum + (at[key] - value) ** 2, 0));
     state[choice.name] = choice.values[far.indexOf(Math.min(...far))];
     addChoices();
+    clearMessage();
     update();
   }
 }
@@ -182,7 +191,10 @@ async function update() {
 
 async function show() {
   for (const one of Object.values(views)) one.place.hidden = true;
-  if (views[variant]) views[variant].place.hidden = false; else await draw();
+  if (views[variant]) {
+    views[variant].place.hidden = false;
+    dispatchEvent(new Event("resize"));  // the window may have another width by now
+  } else await draw();
   await update();
 }
 
