@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slrlab.explorer.controls import Controls, read_control
+from slrlab.explorer.sidebar import lengths_with
 
 NUMBERS = st.floats(min_value=1e-3, max_value=10.0)
 
@@ -70,6 +71,14 @@ def test_a_value_that_is_not_accepted_is_named_and_replaced(name, text, message)
     assert getattr(controls, name) == getattr(Controls, name)
     assert len(messages) == 1
     assert messages[0].startswith(str(error.value))
+
+
+def test_a_length_that_is_not_stored_has_its_place_among_the_others():
+    shown = lengths_with("7")
+    assert shown[shown.index("7") - 1] == "5"
+    assert shown[shown.index("7") + 1] == "10"
+    assert lengths_with("1,2,3")[-1] == "1,2,3"
+    assert lengths_with("10") == sorted(lengths_with("10"), key=int)
 
 
 def test_at_most_six_activations_and_the_focus_is_one_of_them():
