@@ -245,3 +245,18 @@ def test_no_two_activations_look_alike():
         ]
         for kind in zip(*looks, strict=True):
             assert len(set(kind)) == len(compared)
+
+
+def test_colours_are_seen_on_light_and_on_dark_pages():
+    def luminance(shade):
+        channels = [int(shade[i : i + 2], 16) / 255.0 for i in (1, 3, 5)]
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    typed = [f"elementwise: 1 + x/{n}" for n in range(2, 5)]
+    names = ["Bayes", *Controls().activations, "sparsemax", "entmax15", *typed]
+    shades = [charts.color_of(name, names) for name in names]
+    for shade in charts.on_dark(shades):
+        assert (luminance(shade) + 0.05) / (luminance("#0e1117") + 0.05) > 4.5, shade
+    kept = [shade for shade in shades if luminance(shade) > 0.25]
+    assert charts.on_dark(kept) == [shade.lower() for shade in kept]

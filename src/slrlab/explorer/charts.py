@@ -18,13 +18,19 @@ GREY = "#808080"  # Bayes; readable on white and on black
 NEEDLE = "#E69F00"
 HEIGHT = 300
 WIDTH = 2.0  # of lines, in pixels
-_DARK = 0.12  # luminance below which a colour is lightened on a dark page
+_DARK = 0.22  # luminance below which a colour is lightened on a dark page
 CONFIG: dict[str, Any] = {
     "background": "transparent",
     "font": "system-ui, sans-serif",
     "view": {"stroke": None},
     "axis": {"gridColor": "#80808040", "domainColor": "#808080", "tickColor": "#808080"},
-    "legend": {"orient": "bottom", "columns": 3, "symbolStrokeWidth": 2.5, "labelLimit": 260},
+    "legend": {
+        "orient": "bottom",
+        "columns": 3,
+        "symbolStrokeWidth": 2.5,
+        "symbolOpacity": 1,
+        "labelLimit": 260,
+    },
 }
 """Look of charts outside Streamlit, which has its own."""
 

@@ -29,7 +29,7 @@ _DIGITS = 6  # of the numbers in a page
 _SCRIPT = Path(__file__).with_name("static.js")
 _STYLE = """
 <style>
-body{max-width:76rem} nav{display:flex;flex-wrap:wrap;gap:.2rem 1rem}
+:root{color-scheme:light dark} body{max-width:76rem} nav{display:flex;flex-wrap:wrap;gap:.2rem 1rem}
 #choices{display:flex;flex-wrap:wrap;gap:.5rem 1.5rem;margin:1rem 0;align-items:center}
 #choices label{white-space:nowrap}
 #choices output{display:inline-block;min-width:4.5rem;padding-left:.4rem}
@@ -37,7 +37,8 @@ body{max-width:76rem} nav{display:flex;flex-wrap:wrap;gap:.2rem 1rem}
 .panels{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,var(--least)),1fr));gap:1rem}
 .panels[hidden]{display:none} .panels>div{width:100%;min-width:0;overflow-x:auto}
 pre{overflow-x:auto;font-size:.85rem;padding:.6rem;border:1px solid #8886;border-radius:.3rem}
-#message{color:#a3370b} th{cursor:pointer}
+#message{color:#a3370b} @media (prefers-color-scheme:dark){#message{color:#ff9166}}
+ th{cursor:pointer}
 .panels summary{display:none}
 </style>
 """

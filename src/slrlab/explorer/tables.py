@@ -79,10 +79,10 @@ def task_call(controls: Controls) -> str:
 
 
 def plain(text: str) -> str:
-    """Return a text whose signs Markdown would read as formats, such as ``x*y*2``, escaped.
+    r"""Return a text whose signs Markdown would read as formats, such as ``x*y*2``, escaped.
 
     >>> print(plain("1+x*y*2"))
-    1\\+x\\*y\\*2
+    1\+x\*y\*2
     """
     return re.sub(r"([\\`*_{}\[\]()<>#+\-!|~$:^])", r"\\\1", text)
 

@@ -40,6 +40,7 @@ _STATIC_SIGNALS = (2.0, 8.0)
 _STATIC_POINTS = 33
 _STATIC_STARTS = tuple(itertools.product((-1.5, 0.2, 1.5), (0.3, 1.2, 2.4)))
 _START = Controls(signal=2.0)
+_ENDS = END_COLORS | {"other": charts.GREY}  # black is lost on a dark page
 
 
 @lru_cache(maxsize=8)
@@ -158,7 +159,7 @@ def _plane() -> Any:
     kinds = ["matched", "mismatched", "other"]
     ends = alt.Color(
         "kind:N",
-        scale=alt.Scale(domain=kinds, range=[END_COLORS[kind] for kind in kinds]),
+        scale=alt.Scale(domain=kinds, range=[_ENDS[kind] for kind in kinds]),
         legend=alt.Legend(title=None, orient="top", columns=3),
     )
     # nothing drawn lies outside the cells, whose edges are thus the ends of the axes
