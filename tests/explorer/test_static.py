@@ -205,6 +205,21 @@ def test_an_address_that_is_not_known_is_said_and_the_page_goes_on(show):
     assert len(numbers(page)) == 5
 
 
+def test_the_slider_ends_where_the_numbers_of_the_task_do(show):
+    page = show("population", "#task=spiked&signal=100")
+    choose(page, "task", "max")
+    assert len(numbers(page)) == 5
+    state = "() => JSON.parse(document.body.dataset.state).signal"
+    page.wait_for_function(f"() => ({state})() === 10")
+    assert page.locator("#signal").evaluate("(slider) => slider.value === slider.max")
+    choose(page, "task", "spiked")
+    page.locator("#signal").press("End")
+    page.wait_for_function(f"() => ({state})() === 100")
+    page = show("population", "#task=max&signal=100")
+    assert "Not known in this address: signal" in page.inner_text("#message")
+    assert len(numbers(page)) == 5
+
+
 def test_a_change_removes_the_message(show):
     page = show("population", "#signal=12345")
     assert "Not known" in page.inner_text("#message")

@@ -33,6 +33,19 @@ function shown(value) {
   return value === undefined ? "" : String(value);
 }
 
+// the values of a choice that the table has, given the others
+function allowed(choice) {
+  const most = Object.entries(choice.most).map(([name, by]) => by[state[name]] ?? Infinity);
+  return choice.values.filter((value) => most.every((bound) => !(value > bound)));
+}
+
+// a choice that the others do not allow takes its largest value; return the names of such choices
+function limit() {
+  const beyond = page.choices.filter((one) => !allowed(one).includes(state[one.name]));
+  for (const one of beyond) state[one.name] = allowed(one).at(-1);
+  return beyond.map((one) => one.name);
+}
+
 // the address keeps the choices: #length=10&signal=4
 function readAddress() {
   const given = new URLSearchParams(location.hash.slice(1));
@@ -46,8 +59,9 @@ function readAddress() {
     const value = choice && choice.values.find((one) => String(one) === text);
     if (value === undefined) refused.push(name); else state[name] = value;
   }
+  refused.push(...limit());
   document.getElementById("message").textContent = refused.length
-    ? `Not known in this address: ${refused.join(", ")}. The page shows the defaults there.` : "";
+    ? `Not known in this address: ${refused.join(", ")}. The page shows other values there.` : "";
 }
 
 function clearMessage() {
@@ -78,7 +92,7 @@ function addMenu(id, text, values, present, change) {
 function addSlider(choice, change) {
   const slider = document.createElement("input");
   const output = document.createElement("output");
-  Object.assign(slider, { type: "range", min: 0, max: choice.values.length - 1, id: choice.name });
+  Object.assign(slider, { type: "range", min: 0, max: allowed(choice).length - 1, id: choice.name });
   slider.value = choice.values.indexOf(state[choice.name]);
   const write = () => { output.value = Number(choice.values[slider.value]).toLocaleString("en"); };
   write();
@@ -98,7 +112,15 @@ function addChoices() {
     });
   }
   for (const choice of page.choices) {
-    const change = (value) => { state[choice.name] = value; clearMessage(); update(); };
+    const change = (value) => {
+      state[choice.name] = value;
+      clearMessage();
+      if (page.choices.some((one) => choice.name in one.most)) {
+        limit();
+        addChoices();
+      }
+      update();
+    };
     const numbers = choice.values.length > 5 && choice.values.every((one) => !isNaN(one));
     if (numbers) addSlider(choice, change);
     else addMenu(choice.name, choice.label, choice.values, state[choice.name], change);

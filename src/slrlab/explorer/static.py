@@ -156,7 +156,7 @@ def _choice(choice: Choice) -> dict[str, Any]:
         for change in choice.changes
     ]
     places = numbers if all(len(number) == 2 for number in numbers) else []
-    return kept | {"value": choice.value, "places": places}
+    return kept | {"value": choice.value, "places": places, "most": choice.most}
 
 
 def _variant(view: View, made: StaticTable, name: str, one: Variant) -> dict[str, Any]:

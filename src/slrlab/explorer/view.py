@@ -69,6 +69,8 @@ class Choice:
     value: Any
     changes: tuple[dict[str, Any], ...] = ()
     """What each value means for `Controls`; that of the control of its name by default."""
+    most: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """The largest value, by another choice and its values."""
 
     def controls(self, base: Controls, value: Any) -> Controls:
         """Return controls with one of the values."""
