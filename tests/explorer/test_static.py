@@ -114,7 +114,10 @@ def test_population_has_the_librarys_numbers(show):
 
 
 def test_samples_have_the_stored_numbers(show):
-    shown = numbers(chosen(show, "samples")).loc["linear"].set_index("alpha")["risk"].astype(float)
+    page = chosen(show, "samples")
+    assert "Hard phase (shaded)" in show("samples").inner_text("#notes")
+    assert "Fixed: spiked-SLR, length L = 3, noise Δ = 0" in page.inner_text("body")
+    shown = numbers(page).loc["linear"].set_index("alpha")["risk"].astype(float)
     for alpha, risk in shown.items():
         row = stored_trained_row(SpikedSLR(8.0, 3), "linear", float(alpha))
         assert risk == pytest.approx(row["risk"], rel=1e-4)
@@ -122,6 +125,9 @@ def test_samples_have_the_stored_numbers(show):
 
 def test_landscape_has_the_librarys_minima(show):
     page = chosen(show, "landscape")
+    assert numbers(page)["at infinity"].tolist() == ["no", "no"]  # without mirror images
+    assert "From (1.5, 0.3) the flow leads to the matched minimum" in page.inner_text("#notes")
+    assert "L = 10" in page.inner_text("body")
     shown = numbers(page)["risk"].astype(float)
     assert shown["matched"] == pytest.approx(minimal_risk(SpikedSLR(2.0, 10), "softmax").risk, 1e-4)
     box = page.locator("g.mark-rect").first.bounding_box()
@@ -146,7 +152,10 @@ def test_the_atlas_is_ranked_by_a_setting_and_sorted_by_a_click(show):
 
 
 def test_plan_has_what_require_answers(show):
-    shown = numbers(chosen(show, "plan"))["signal"].astype(float)
+    page = chosen(show, "plan")
+    assert "linear cannot at signals up to 100" in page.inner_text("#notes")
+    assert "softmax" not in page.inner_text("#notes")
+    shown = numbers(page)["signal"].astype(float)
     found = require(risk=0.2, length=100, activations=["softmax", "erf"])
     for need in found.needs:
         assert shown[need.activation] == pytest.approx(need.signal, rel=0.005)

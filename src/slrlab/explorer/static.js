@@ -27,7 +27,7 @@ const words = (name) => (name[1] === "_" ? name : name.replaceAll("_", " "));
 
 function shown(value) {
   if (typeof value === "number") {  // rounding errors are listed as 0
-    return String(Math.abs(value) < 1e-15 ? 0 : Number(value.toPrecision(5)));
+    return String(Math.abs(value) < 1e-12 ? 0 : Number(value.toPrecision(5)));
   }
   if (typeof value === "boolean") return value ? "yes" : "no";
   return value === undefined ? "" : String(value);
@@ -168,7 +168,7 @@ async function draw() {
 function listNumbers() {
   const here = Object.entries(present().here);
   const marked = chosen().filter((row) => (!page.part || row.part === page.part)
-    && here.every(([column, choice]) => fits(row, column, choice)));
+    && !row.mirror && here.every(([column, choice]) => fits(row, column, choice)));
   const names = page.columns;
   const cells = (tag, values) => values.map((value) => {
     const cell = document.createElement(tag);
@@ -195,15 +195,16 @@ function listNumbers() {
   document.getElementById("none").hidden = marked.length > 0;
 }
 
-function writeCode() {
+function writeWords() {
   const key = present().coded.map((name) => String(state[name])).join("|");
+  document.getElementById("notes").textContent = (present().notes[key] ?? []).join(" ");
   document.getElementById("code").textContent = present().codes[key] ?? "";
 }
 
 async function update() {
   writeAddress();
   listNumbers();
-  writeCode();
+  writeWords();
   for (const view of views[variant].charts) {
     for (const [name, value] of Object.entries(state)) view.signal(`choice_${name}`, value);
     await view.runAsync();

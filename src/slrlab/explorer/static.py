@@ -9,7 +9,7 @@ import html
 import itertools
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -118,7 +118,9 @@ def static_page(view: View, names: Iterable[str], report: Report | None = None) 
 <p class="note" id="none" hidden>This page has no numbers for this combination.</p>
 <div class="wide"><table id="numbers"></table></div>
 <p>{buttons}</p>
-<p class="note">{html.escape(made.note)} Here the choices are those of a table. The live explorer,
+<p class="note" id="notes"></p>
+<p class="note">Fixed: {html.escape(made.setting)}. {html.escape(made.note)} Here the choices are
+those of a table. The live explorer,
 <code>slrlab explore</code>, takes any setting, and activations of your own.</p>
 <details><summary>Formula and Python</summary><p>{formula(view.formula)}</p>
 <p>This script computes the table of this page. <button id="copy">Copy</button></p>
@@ -171,7 +173,8 @@ def _variant(view: View, made: StaticTable, name: str, one: Variant) -> dict[str
             {"spec": spec, "parts": panel.parts} for spec, panel in zip(specs, panels, strict=True)
         ],
         "picture": together(view, specs),
-        "codes": _codes(view, made, one),
+        "codes": _of_each(made, one, lambda _, controls: view.code(controls)),
+        "notes": _of_each(made, one, made.notes) if made.notes else {},
     }
 
 
@@ -187,17 +190,21 @@ def _spec(panel: Panel, variant: Variant) -> dict[str, Any]:
     return panel.spec | {"transform": [*filters, *panel.spec.get("transform", [])]}
 
 
-def _codes(view: View, made: StaticTable, variant: Variant) -> dict[str, str]:
-    """Return the script of each combination of the choices that a variant depends on."""
+def _of_each(
+    made: StaticTable, variant: Variant, function: Callable[[pd.DataFrame, Controls], Any]
+) -> dict[str, Any]:
+    """Return what a function makes of each combination of the choices of a variant."""
     names = (*variant.match, *variant.coded)
     choices = [next(c for c in made.choices if c.name == name) for name in names]
-    codes = {}
+    results = {}
     for values in itertools.product(*(choice.values for choice in choices)):
-        controls: Controls = variant.controls
+        controls, rows = variant.controls, made.frame
         for choice, value in zip(choices, values, strict=True):
             controls = choice.controls(controls, value)
-        codes["|".join(map(_as_js, values))] = view.code(controls)
-    return codes
+            if choice.name in variant.match:
+                rows = rows[rows[choice.name].isna() | (rows[choice.name] == value)]
+        results["|".join(map(_as_js, values))] = function(rows, controls)
+    return results
 
 
 def _as_js(value: Any) -> str:

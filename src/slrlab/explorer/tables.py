@@ -14,7 +14,7 @@ from slrlab.experiments.rows import Row
 from slrlab.explorer.controls import Controls
 
 T = TypeVar("T")
-_TINY = 1e-15  # rounding errors are listed as 0
+_TINY = 1e-12  # rounding errors are listed as 0
 REFUSED = "refused"  # the part of rows that say why there is no number
 
 

@@ -100,6 +100,7 @@ class StaticTable:
 
     ``part`` and ``columns`` are what the page lists of the rows that are marked; those of the view
     by default. ``setting`` is what no choice changes.
+    ``notes`` makes sentences from the rows of each combination of the choices.
     """
 
     frame: DataFrame
@@ -110,6 +111,7 @@ class StaticTable:
     variant_label: str = ""
     setting: str = ""
     note: str = ""
+    notes: Callable[[DataFrame, Controls], list[str]] | None = None
 
 
 class View(ABC):

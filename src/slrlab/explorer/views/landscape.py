@@ -356,6 +356,8 @@ class Landscape(View):
                 ),
             ),
             {"": Variant(base, ("activation", "signal", "start"))},
-            columns=self.columns[:6],
+            columns=(*self.columns[:6], "at_infinity"),
+            note=f"The flow has {len(labels)} starts; a click into the plane chooses the nearest.",
+            notes=self.notes,
             setting=f"spiked-SLR, length L = {base.length}, noise Δ = 0",
         )

@@ -141,6 +141,18 @@ def _alphas(controls: Controls) -> Any:
     return charts.layered(*lines, marked, open_circles, title=title)
 
 
+def _cannot(rows: pd.DataFrame, controls: Controls) -> list[str]:
+    """Return which activations stay above the demanded risk at all stored signals."""
+    grid = stored_population(controls.task, controls.noise)
+    grid = grid[grid["length"] == controls.length]
+    least = grid.groupby("activation", sort=False)["risk"].min()
+    above = least[(least > controls.target) & least.index.isin(controls.activations)]
+    return [
+        f"{name} cannot at signals up to {grid['signal'].max():g}: there its risk is {risk:.3g}."
+        for name, risk in above.items()
+    ]
+
+
 _SCRIPT = """
 import pandas as pd
 
@@ -283,6 +295,7 @@ class Plan(View):
             {"": Variant(_START, ("target",), {"tokens": "length"}, ("length",))},
             part="length",
             setting="spiked-SLR, noise Δ = 0",
+            notes=_cannot,
             columns=("activation", "tokens", "signal"),
             note="The signals are interpolated in a table: at them the risk is within 0.5 % of the "
             "demanded one. The script computes them to seven digits. Open circles: the theory of "

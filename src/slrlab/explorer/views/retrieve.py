@@ -249,6 +249,7 @@ class Retrieve(View):
             frames.append(curve.assign(signal=signal))
         frame = pd.concat(frames, ignore_index=True)
         lengths = tuple(map(str, _STATIC_LENGTHS))
+        top, others = _STATIC_TOKENS
         return StaticTable(
             frame,
             (
@@ -258,4 +259,6 @@ class Retrieve(View):
             ),
             {"": Variant(base, ("signal", "seed", "length"), {"tokens": "length"})},
             setting="spiked-SLR, noise Δ = 0",
+            note=f"At most {top + others + 1} tokens are drawn: the {top} of largest score, the "
+            f"relevant one, and {others} spread over the ranks below.",
         )

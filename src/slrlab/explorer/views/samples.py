@@ -268,5 +268,6 @@ class Samples(View):
             pd.concat(frames, ignore_index=True),
             (Choice("signal", "signal ν", TRAINED_SIGNALS, base.signal),),
             {"": Variant(base, ("signal",))},
+            notes=self.notes,
             setting=f"spiked-SLR, length L = {base.length}, noise Δ = 0, best ridges",
         )
