@@ -260,3 +260,14 @@ def test_colours_are_seen_on_light_and_on_dark_pages():
         assert (luminance(shade) + 0.05) / (luminance("#0e1117") + 0.05) > 4.5, shade
     kept = [shade for shade in shades if luminance(shade) > 0.25]
     assert charts.on_dark(kept) == [shade.lower() for shade in kept]
+
+
+def test_the_script_of_the_atlas_is_as_short_as_its_setting():
+    view = VIEWS["atlas"]
+    code = view.code(Controls(ranking="setting", signal=float("inf")))
+    assert code.count("from math import inf") == 1
+    assert "activations = list(ACTIVATIONS)" in code
+    assert "inf" not in view.code(Controls(ranking="setting"))
+    own = view.code(Controls(activations=("softmax", "elementwise: 1 + x/2")))
+    assert "[*ACTIVATIONS, 'elementwise: 1 + x/2']" in own
+    compile(own, "atlas", "exec")

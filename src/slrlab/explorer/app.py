@@ -148,7 +148,9 @@ def _show_numbers(view: View, frame: pd.DataFrame, controls: Controls) -> None:
 
     numbers = view.numbers(frame, controls)
     if len(numbers) > _MOST_LISTED:
-        st.dataframe(numbers, hide_index=True)
+        short = st.column_config.NumberColumn(format="%.3g")  # not 0.001 for 0.00097
+        real = dict.fromkeys(numbers.select_dtypes("float").columns, short)
+        st.dataframe(numbers, hide_index=True, column_config=real)
     elif len(numbers):
         st.table(numbers, hide_index=True)
 

@@ -106,13 +106,11 @@ def _panel_frame() -> pd.DataFrame:
 
 
 _SCRIPT = """
-from math import inf
-
 from slrlab import make_task
 from slrlab.experiments.atlas import PANEL, atlas, ranking
 from slrlab.model.activations import ACTIVATIONS
 
-activations = [*ACTIVATIONS, *$own]
+activations = $names
 panel = $panel
 if __name__ == "__main__":  # the work is spread over processes
     table = ranking(atlas(activations, panel=panel))
@@ -218,7 +216,8 @@ class Atlas(View):
         if controls.ranking == "setting":
             panel = f"[{task_call(controls)}]"
         own = [name for name in controls.activations if name not in known]
-        return script(_SCRIPT, controls, own=own, panel=panel)
+        names = f"[*ACTIVATIONS, {', '.join(map(repr, own))}]" if own else "list(ACTIVATIONS)"
+        return script(_SCRIPT, controls, names=names, panel=panel)
 
     def static(self, report: Report | None) -> StaticTable:
         base = Controls()
