@@ -23,7 +23,7 @@ NUMBERS = st.floats(min_value=1e-3, max_value=10.0)
         ridge=st.sampled_from(["best", "given"]),
         m_kk=NUMBERS,
         demand=st.sampled_from(["risk", "hit_rate"]),
-        target=NUMBERS,
+        target=st.floats(min_value=1e-3, max_value=0.999),  # a hit rate is below 1
         exact=st.booleans(),
     )
 )
@@ -56,6 +56,7 @@ def test_an_address_without_anything_is_that_of_the_start():
         ("activations", "softmax;", "activation must be a name of the atlas, or an"),
         ("activations", "normalised: __import__('os')", "must"),
         ("activations", ";".join("abcdefg"), "must be"),
+        ("activations", "", "choose at least one activation"),
         ("seed", "1.5", "seed must be a whole number"),
         ("ridge_k", "-1", "ridge_k must be"),
         ("m_kk", "11", "m_kk must be a number from -10 to 10"),
@@ -71,6 +72,16 @@ def test_a_value_that_is_not_accepted_is_named_and_replaced(name, text, message)
     assert getattr(controls, name) == getattr(Controls, name)
     assert len(messages) == 1
     assert messages[0].startswith(str(error.value))
+
+
+def test_a_hit_rate_of_one_is_refused_at_the_control():
+    asked = {"demand": "hit_rate", "target": "1.2"}
+    controls, messages = Controls.from_query(asked)
+    assert (controls.demand, controls.target) == ("hit_rate", Controls.target)
+    assert messages == [
+        "target must be a number between 0 and 1 for a hit rate, got 1.2; target is 0.1 instead"
+    ]
+    assert Controls.from_query(asked | {"demand": "risk"})[1] == []
 
 
 def test_a_length_that_is_not_stored_has_its_place_among_the_others():

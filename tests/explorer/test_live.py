@@ -262,6 +262,15 @@ def test_a_click_into_the_landscape_starts_the_flow_there(new_page, server):
     assert float(re.search(r"m_kk=([\d.]+)", page.url).group(1)) > 0.5
 
 
+def test_the_first_view_has_an_address_of_its_name(new_page, server):
+    page = new_page()
+    page.goto(f"{server}/retrieve?{urlencode(SETTINGS['retrieve'].to_query())}")
+    settle(page)
+    assert page.get_by_text("Page not found").count() == 0
+    assert page.get_by_role("link", name="Retrieve").count() == 1
+    assert numbers(page)["activation"].tolist() == ["Bayes", "softmax", "linear"]
+
+
 def test_views_share_what_is_set(new_page, server):
     page = new_page()
     show(page, server, "population", Controls(signal=5.0, length="20", activations=("linear",)))

@@ -41,11 +41,13 @@ def main() -> None:
         st.Page(
             partial(_page, view),
             title=name.capitalize(),
-            url_path=name,
+            url_path="start" if name == FIRST else name,  # its address is that of the server
             default=name == FIRST,
         )
         for name, view in VIEWS.items()
     ]
+    also = partial(_page, VIEWS[FIRST])  # an address of its name, too
+    pages.append(st.Page(also, title=FIRST.capitalize(), url_path=FIRST, visibility="hidden"))
     st.navigation(pages, position="top").run()
 
 

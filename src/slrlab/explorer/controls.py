@@ -101,6 +101,18 @@ class Controls:
         given: dict[str, Any] = {"signal": self.signal, "length": self.length, "noise": self.noise}
         return make_task(self.task, **given | changes)
 
+    def check(self) -> Controls:
+        """Return the controls if they go together.
+
+        Raises
+        ------
+        ValueError
+            If a hit rate of 1 or more is asked for.
+        """
+        if self.demand == "hit_rate" and self.target >= 1.0:
+            _checks.fail("target", "a number between 0 and 1 for a hit rate", f"{self.target:g}")
+        return self
+
     def to_query(self) -> dict[str, str]:
         """Return signal, length and what differs from the defaults, as text for an address."""
         texts = {}
@@ -132,6 +144,11 @@ class Controls:
                 values[name] = read_control(name, query[name])
             except ValueError as error:
                 messages.append(f"{error}; {name} is {_as_text(getattr(cls, name))} instead")
+        try:
+            return cls(**values).check(), messages
+        except ValueError as error:
+            del values["target"]
+            messages.append(f"{error}; target is {cls.target:g} instead")
         return cls(**values), messages
 
 
@@ -209,6 +226,8 @@ def read_activation(text: Any) -> str:
 
 def read_activations(text: Any) -> tuple[str, ...]:
     """Read several activations, one to six."""
+    if not str(text).strip():
+        raise ValueError("choose at least one activation")
     names = tuple(dict.fromkeys(map(read_activation, str(text).split(_SEPARATOR))))
     if len(names) > MOST_ACTIVATIONS:
         _checks.fail("activations", f"at most {MOST_ACTIVATIONS}", len(names))

@@ -91,10 +91,11 @@ def _commit(name: str, key: str) -> None:
     state = st.session_state
     try:
         value = read_control(name, state[key])
+        state[_CONTROLS] = replace(state[_CONTROLS], **{name: value}).check()
     except ValueError as error:
         state[_MESSAGES] = [str(error)]
     else:
-        state[_CONTROLS], state[_MESSAGES] = replace(state[_CONTROLS], **{name: value}), []
+        state[_MESSAGES] = []
 
 
 def _widget(make: Any, name: str, label: str, *given: Any, kind: str = "", **options: Any) -> None:
