@@ -2,20 +2,26 @@
 
 import contextlib
 import io
+import itertools
+import math
 from dataclasses import replace
 from io import StringIO
 
+import numpy as np
 import pandas as pd
 import pytest
+from scipy.interpolate import PchipInterpolator
 
-from slrlab import SpikedSLR, bayes_risk, draw_haystack, minimal_risk, require
+from slrlab import SpikedSLR, bayes_risk, draw_haystack, make_task, minimal_risk, require
 from slrlab._plot import mark_of
-from slrlab.experiments.stored import stored_trained_row
+from slrlab.experiments.rows import population_row
+from slrlab.experiments.stored import SIGNALS, stored_population, stored_trained_row
 from slrlab.explorer import charts
 from slrlab.explorer.controls import Controls
 from slrlab.explorer.tables import literal, script, words
 from slrlab.explorer.view import Call
 from slrlab.explorer.views import VIEWS
+from slrlab.explorer.views.population import FLOOR
 from slrlab.model.activations import ACTIVATIONS
 
 CHEAP = Controls(signal=9.0, length="20", activations=("linear",), activation="linear")
@@ -271,3 +277,25 @@ def test_the_script_of_the_atlas_is_as_short_as_its_setting():
     own = view.code(Controls(activations=("softmax", "elementwise: 1 + x/2")))
     assert "[*ACTIVATIONS, 'elementwise: 1 + x/2']" in own
     compile(own, "atlas", "exec")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", ["spiked", "max"])
+def test_curves_between_the_stored_signals_are_right_within_a_line(task):
+    """The guide states the bound; risks below what is drawn do not count."""
+    rows = stored_population(task, 0.0)
+    worst = 0.0
+    for (length, name), curve in rows.groupby(["length", "activation"]):
+        if length not in ("2", "10", "1000", "1000000"):
+            continue
+        curve = curve[curve["signal"] > 0.0].sort_values("signal")
+        known = curve[curve["risk"] > 1e-9]
+        drawn = PchipInterpolator(np.log10(known["signal"]), np.log10(known["risk"]))
+        for low, high in itertools.pairwise(known["signal"].tolist()):
+            middle = math.sqrt(low * high)
+            kind = None if name == "Bayes" else name
+            risk = population_row(make_task(task, signal=middle, length=length), kind)["risk"]
+            if risk > FLOOR:
+                worst = max(worst, abs(float(drawn(math.log10(middle))) - math.log10(risk)))
+    assert rows["signal"].nunique() == len(SIGNALS[task])
+    assert worst < 0.003
