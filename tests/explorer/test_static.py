@@ -1,8 +1,9 @@
 """Static pages in a real browser, from disk and without a network: every view."""
 
+import contextlib
+import io
 import re
 from dataclasses import replace
-from io import StringIO
 
 import pandas as pd
 import pytest
@@ -179,6 +180,26 @@ def test_the_script_is_that_of_the_live_explorer(show, view):
     page.locator("#copy", has_text="Copied").wait_for()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("view", "column", "accuracy"),
+    # six digits of a page; lines of the plan are interpolated
+    [("retrieve", "prediction", 1e-4), ("landscape", "risk", 1e-4), ("plan", "signal", 0.005)],
+)
+def test_the_script_prints_the_numbers_of_the_page(show, view, column, accuracy):
+    page = chosen(show, view)
+    shown = numbers(page)[column].astype(float).to_dict()
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(compile(page.locator("#code").text_content(), "copied", "exec"), {})
+    printed = pd.read_csv(io.StringIO(out.getvalue()))
+    if view == "landscape":
+        printed = printed[printed["part"] == "minimum"].rename(columns={"kind": "activation"})
+    theirs = printed.set_index("activation")[column]
+    assert len(shown) > 1
+    assert theirs[list(shown)].to_dict() == pytest.approx(shown, rel=accuracy)
+
+
 @pytest.mark.parametrize("view", VIEWS)
 def test_downloads(show, view):
     page = show(view)
@@ -193,7 +214,7 @@ def test_downloads(show, view):
     assert compared <= set(re.split(r"[ ,]+", " ".join(words)))
     assert VIEWS[view].title in words
     assert "noise Δ = 0" in " ".join(words) or view == "atlas"
-    frame = pd.read_csv(StringIO(data.decode()))
+    frame = pd.read_csv(io.StringIO(data.decode()))
     assert len(frame) > 30
     assert set(frame["activation"]) >= compared
 
