@@ -29,6 +29,7 @@ _STYLE = """<style>
 [data-testid=stMultiSelect] input{min-width:100% !important}
 </style>"""
 _POLL = 1.0  # seconds between looks at what is being computed
+_AROUND = 90  # pixels of axes, title and legends, which Streamlit counts as height of a chart
 _MOST_LISTED = 12  # rows of a table that does not scroll
 
 
@@ -120,6 +121,7 @@ def _show_panels(view: View, panels: list[Panel], frame: pd.DataFrame, controls:
         row = panels[first : first + _per_row(len(panels))]
         for offset, (column, panel) in enumerate(zip(st.columns(len(row)), row, strict=True)):
             spec = charts.on_dark(panel.spec) if dark else panel.spec
+            spec = spec | {"height": spec["height"] + _AROUND}
             with column:
                 _show_panel(view, panel, spec, frame, first + offset)
 

@@ -104,6 +104,9 @@ def axis(
     if log:
         kind: dict[str, Any] = {"type": "log", "nice": False}
         look |= {"format": scale.pop("format", "~g"), "labelOverlap": True, "tickCount": 5}
+        if "values" in scale:
+            look["values"] = scale.pop("values")
+            look["tickCount"] = len(look["values"])
     else:
         kind = {"zero": False}
         look["tickCount"] = 6

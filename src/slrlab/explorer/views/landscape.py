@@ -152,7 +152,7 @@ def _plane() -> Any:
         for field in ("m_kv", "at_kv")
     )
     colors = alt.Scale(scheme="viridis", reverse=True)
-    legend = alt.Legend(title="risk", orient="bottom", direction="horizontal", columns=3)
+    legend = alt.Legend(title="risk", orient="bottom", type="gradient", gradientLength=220)
     # the border of a cell hides the seam to the next
     cells = charts.part("plane").mark_rect(strokeWidth=1)
     minima = charts.part("minimum").transform_filter("!datum.at_infinity")
@@ -187,7 +187,7 @@ def _plane() -> Any:
         minima.mark_point(shape="diamond", size=170, filled=True, opacity=1.0, clip=True).encode(
             x=x, y=y, color=ends, tooltip=charts.tooltip("kind:N", "m_kk", "m_kv", "risk")
         ),
-        height=440,
+        height=480,
     )
 
 

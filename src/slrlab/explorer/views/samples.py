@@ -181,7 +181,7 @@ class Samples(View):
 
         shade = charts.color(controls.activations)
         dash = charts.dashes(controls.activations)
-        x = charts.x("alpha", "samples per dimension α", log=True)
+        x = charts.x("alpha", "samples per dimension α", log=True, values=ALPHAS)
         y = charts.y("risk", domainMin=0.0)
         trained, bayes = charts.part("trained"), charts.part("bayes")
         tips = charts.tooltip(
