@@ -40,6 +40,7 @@ _STATIC_SIGNALS = (2.0, 8.0)
 _STATIC_POINTS = 33
 _STATIC_STARTS = tuple(itertools.product((-1.5, 0.2, 1.5), (0.3, 1.2, 2.4)))
 _START = Controls(signal=2.0)
+_ALONG_K, _ALONG_V = "m_kk: keys along k*", "m_kv: keys along v*"
 _ENDS = END_COLORS | {"other": charts.GREY}  # black is lost on a dark page
 
 
@@ -143,14 +144,8 @@ def _plane() -> Any:
     import altair as alt
 
     pick = alt.selection_point(name="pick", fields=["m_kk", "m_kv"], on="click", empty=False)
-    x, at_x = (
-        charts.x(field, "m_kk: keys along k*", nice=False, grid=False)
-        for field in ("m_kk", "at_kk")
-    )
-    y, at_y = (
-        charts.y(field, "m_kv: keys along v*", nice=False, grid=False)
-        for field in ("m_kv", "at_kv")
-    )
+    x, at_x = (charts.x(name, _ALONG_K, nice=False, grid=False) for name in ("m_kk", "at_kk"))
+    y, at_y = (charts.y(name, _ALONG_V, nice=False, grid=False) for name in ("m_kv", "at_kv"))
     colors = alt.Scale(scheme="viridis", reverse=True)
     legend = alt.Legend(title="risk", orient="bottom", type="gradient", gradientLength=220)
     # the border of a cell hides the seam to the next
@@ -169,8 +164,8 @@ def _plane() -> Any:
     line: dict[str, Any] = {"strokeWidth": 3, "color": "white", "clip": True}
     return charts.layered(
         cells.encode(
-            x=charts.x("from_kk", "m_kk: keys along k*", nice=False, grid=False),
-            y=charts.y("from_kv", "m_kv: keys along v*", nice=False, grid=False),
+            x=charts.x("from_kk", _ALONG_K, nice=False, grid=False),
+            y=charts.y("from_kv", _ALONG_V, nice=False, grid=False),
             x2="to_kk",
             y2="to_kv",
             fill=alt.Fill("shown:Q", scale=colors, legend=legend),
@@ -273,17 +268,8 @@ class Landscape(View):
         frame = pd.DataFrame(rows)
         refused = frame[frame["part"] == REFUSED]
         frame = _cut(frame) if refused.empty else refused
-        wanted = (
-            "part",
-            "kind",
-            "risk",
-            "shown",
-            "time",
-            "order",
-            "at_infinity",
-            "mirror",
-            "minimum",
-        )
+        wanted = ["part", "kind", "risk", "shown", "time", "order", "at_infinity", "mirror"]
+        wanted += ["minimum"]
         return frame.reindex(columns=[*dict.fromkeys([*frame.columns, *wanted])])
 
     def panels(self, controls: Controls, shape: Any) -> list[Panel]:
