@@ -7,8 +7,7 @@ how anything is computed.
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,7 +43,15 @@ _MORE: dict[str, Mark] = {
     "sparsemax": Mark("sparsemax", "#882255", "v", (0, (4, 1))),
     "entmax15": Mark("1.5-entmax", "#44AA99", "P", (0, (2, 1))),
 }
-_OTHERS = ("#7F7F7F", "#332288", "#999933", "#661100")
+_OTHERS: tuple[tuple[str, tuple[int, ...]], ...] = (
+    ("#332288", (3, 2)),
+    ("#999933", (6, 2)),
+    ("#661100", (2, 2)),
+    ("#AA4499", (6, 1, 1, 1)),
+    ("#117733", (4, 2, 1, 2)),
+    ("#88CCEE", (8, 3)),
+)
+"""Colours and dashes of other activations, by their position among those drawn."""
 
 END_COLORS = {
     "matched": "#56B4E9",
@@ -74,10 +81,19 @@ FINE_STATUSES = ("converged", "limit", "sampled")
 _STATUS_MARKERS = {"boundary": "x", "unstable": "+", "inaccurate": ".", "not converged": "2"}
 
 
-def mark_of(activation: str) -> Mark:
-    """Return the look of an activation; the colour of an unknown one depends on its name."""
-    other = _OTHERS[zlib.crc32(activation.encode()) % len(_OTHERS)]
-    return (MARKS | _MORE).get(activation, Mark(activation, other, "X", (0, (3, 2))))
+def mark_of(activation: str, among: Iterable[str] = ()) -> Mark:
+    """Return the look of an activation; that of another one follows from those drawn with it.
+
+    >>> mark_of("hardmax", ["softmax", "relu", "hardmax"]).color == mark_of("relu").color
+    False
+    """
+    known = MARKS | _MORE
+    if activation in known:
+        return known[activation]
+    others = [name for name in dict.fromkeys(among) if name not in known]
+    position = others.index(activation) if activation in others else 0
+    color, dashes = _OTHERS[position % len(_OTHERS)]
+    return Mark(activation, color, "X", (0, dashes))
 
 
 def axes_of(ax: Axes | None) -> Axes:

@@ -1,11 +1,13 @@
 """The command require."""
 
 import json
+from dataclasses import replace
 
 import pandas as pd
 import pytest
 
 from slrlab import require
+from slrlab.cli.require import _closest
 
 
 def test_json_is_that_of_the_function(run):
@@ -29,8 +31,17 @@ def test_an_impossible_demand_is_one_line_and_exit_code_1(run):
     assert code == 1
     line = [text for text in err.splitlines() if text.startswith("slrlab:")]
     assert line == [
-        "slrlab: none of these activations can: impossible: its risk stays above 0.9271"
+        "slrlab: none of these activations can; closest is linear: its risk stays above 0.9271"
     ]
+
+
+def test_an_impossible_demand_names_the_activation_that_comes_closest():
+    found = require(risk=0.1, length=100, task="max", activations="linear")
+    linear = found.needs[-1]
+    other = {"activation": "other", "value": 0.5, "note": "impossible: its risk stays above 0.5"}
+    both = replace(found, needs=(replace(linear, **other), linear))  # the last is not the closest
+    expected = "none of these activations can; closest is other: its risk stays above 0.5"
+    assert _closest(both) == expected
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slrlab.explorer.controls import Controls, read_control
+from slrlab.explorer.sidebar import lengths_with
 
 NUMBERS = st.floats(min_value=1e-3, max_value=10.0)
 
@@ -22,7 +23,7 @@ NUMBERS = st.floats(min_value=1e-3, max_value=10.0)
         ridge=st.sampled_from(["best", "given"]),
         m_kk=NUMBERS,
         demand=st.sampled_from(["risk", "hit_rate"]),
-        target=NUMBERS,
+        target=st.floats(min_value=1e-3, max_value=0.999),  # a hit rate is below 1
         exact=st.booleans(),
     )
 )
@@ -55,6 +56,7 @@ def test_an_address_without_anything_is_that_of_the_start():
         ("activations", "softmax;", "activation must be a name or an expression"),
         ("activations", "normalised: __import__('os')", "must"),
         ("activations", ";".join("abcdefg"), "must be"),
+        ("activations", "", "choose at least one activation"),
         ("seed", "1.5", "seed must be a whole number"),
         ("ridge_k", "-1", "ridge_k must be"),
         ("m_kk", "11", "m_kk must be a number from -10 to 10"),
@@ -70,6 +72,24 @@ def test_a_value_that_is_not_accepted_is_named_and_replaced(name, text, message)
     assert getattr(controls, name) == getattr(Controls, name)
     assert len(messages) == 1
     assert messages[0].startswith(str(error.value))
+
+
+def test_a_hit_rate_of_one_is_refused_at_the_control():
+    asked = {"demand": "hit_rate", "target": "1.2"}
+    controls, messages = Controls.from_query(asked)
+    assert (controls.demand, controls.target) == ("hit_rate", Controls.target)
+    assert messages == [
+        "target must be a number between 0 and 1 for a hit rate, got 1.2; target is 0.1 instead"
+    ]
+    assert Controls.from_query(asked | {"demand": "risk"})[1] == []
+
+
+def test_a_length_that_is_not_stored_has_its_place_among_the_others():
+    shown = lengths_with("7")
+    assert shown[shown.index("7") - 1] == "5"
+    assert shown[shown.index("7") + 1] == "10"
+    assert lengths_with("1,2,3")[-1] == "1,2,3"
+    assert lengths_with("10") == sorted(lengths_with("10"), key=int)
 
 
 def test_at_most_six_activations_and_the_focus_is_one_of_them():

@@ -204,6 +204,8 @@ def test_a_bad_expression_or_number_is_an_error_and_the_page_goes_on(new_page, s
     before = numbers(page).to_numpy().tolist()
     add(page, "elementwise: 1 + y")
     page.get_by_test_id("stAlert").filter(has_text="the name y is not x").wait_for()
+    add(page, "1+x*y*2")  # shown as it was typed, not in italics
+    page.get_by_test_id("stAlert").filter(has_text="1+x*y*2").wait_for()
     settle(page)
     assert numbers(page).to_numpy().tolist() == before
     page.locator("[data-testid=stSlider] input").first.focus()
@@ -258,6 +260,15 @@ def test_a_click_into_the_landscape_starts_the_flow_there(new_page, server):
     settle(page)
     assert "m_kk=0.4" not in page.url
     assert float(re.search(r"m_kk=([\d.]+)", page.url).group(1)) > 0.5
+
+
+def test_the_first_view_has_an_address_of_its_name(new_page, server):
+    page = new_page()
+    page.goto(f"{server}/retrieve?{urlencode(SETTINGS['retrieve'].to_query())}")
+    settle(page)
+    assert page.get_by_text("Page not found").count() == 0
+    assert page.get_by_role("link", name="Retrieve").count() == 1
+    assert numbers(page)["activation"].tolist() == ["Bayes", "softmax", "linear"]
 
 
 def test_views_share_what_is_set(new_page, server):

@@ -1,8 +1,9 @@
 """Static pages in a real browser, from disk and without a network: every view."""
 
+import contextlib
+import io
 import re
 from dataclasses import replace
-from io import StringIO
 
 import pandas as pd
 import pytest
@@ -114,7 +115,10 @@ def test_population_has_the_librarys_numbers(show):
 
 
 def test_samples_have_the_stored_numbers(show):
-    shown = numbers(chosen(show, "samples")).loc["linear"].set_index("alpha")["risk"].astype(float)
+    page = chosen(show, "samples")
+    assert "Hard phase (shaded)" in show("samples").inner_text("#notes")
+    assert "Fixed: spiked-SLR, length L = 3, noise Δ = 0" in page.inner_text("body")
+    shown = numbers(page).loc["linear"].set_index("alpha")["risk"].astype(float)
     for alpha, risk in shown.items():
         row = stored_trained_row(SpikedSLR(8.0, 3), "linear", float(alpha))
         assert risk == pytest.approx(row["risk"], rel=1e-4)
@@ -122,6 +126,9 @@ def test_samples_have_the_stored_numbers(show):
 
 def test_landscape_has_the_librarys_minima(show):
     page = chosen(show, "landscape")
+    assert numbers(page)["at infinity"].tolist() == ["no", "no"]  # without mirror images
+    assert "From (1.5, 0.3) the flow leads to the matched minimum" in page.inner_text("#notes")
+    assert "L = 10" in page.inner_text("body")
     shown = numbers(page)["risk"].astype(float)
     assert shown["matched"] == pytest.approx(minimal_risk(SpikedSLR(2.0, 10), "softmax").risk, 1e-4)
     box = page.locator("g.mark-rect").first.bounding_box()
@@ -146,7 +153,10 @@ def test_the_atlas_is_ranked_by_a_setting_and_sorted_by_a_click(show):
 
 
 def test_plan_has_what_require_answers(show):
-    shown = numbers(chosen(show, "plan"))["signal"].astype(float)
+    page = chosen(show, "plan")
+    assert "linear cannot at signals up to 100" in page.inner_text("#notes")
+    assert "softmax" not in page.inner_text("#notes")
+    shown = numbers(page)["signal"].astype(float)
     result = require(risk=0.2, length=100, activations=["softmax", "erf"])
     for need in result.needs:
         assert shown[need.activation] == pytest.approx(need.signal, rel=0.005)
@@ -170,7 +180,27 @@ def test_the_script_is_that_of_the_live_explorer(show, view):
     page.locator("#copy", has_text="Copied").wait_for()
 
 
-@pytest.mark.parametrize("view", ["population", "atlas"])
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("view", "column", "accuracy"),
+    # six digits of a page; lines of the plan are interpolated
+    [("retrieve", "prediction", 1e-4), ("landscape", "risk", 1e-4), ("plan", "signal", 0.005)],
+)
+def test_the_script_prints_the_numbers_of_the_page(show, view, column, accuracy):
+    page = chosen(show, view)
+    shown = numbers(page)[column].astype(float).to_dict()
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(compile(page.locator("#code").text_content(), "copied", "exec"), {})
+    printed = pd.read_csv(io.StringIO(out.getvalue()))
+    if view == "landscape":
+        printed = printed[printed["part"] == "minimum"].rename(columns={"kind": "activation"})
+    theirs = printed.set_index("activation")[column]
+    assert len(shown) > 1
+    assert theirs[list(shown)].to_dict() == pytest.approx(shown, rel=accuracy)
+
+
+@pytest.mark.parametrize("view", VIEWS)
 def test_downloads(show, view):
     page = show(view)
     for kind, begin in (("svg", b"<svg"), ("png", b"\x89PNG"), ("csv", b"")):
@@ -178,9 +208,15 @@ def test_downloads(show, view):
             page.locator(f"#{kind}").click()
         data = waiting.value.path().read_bytes()
         assert data.startswith(begin)
-    frame = pd.read_csv(StringIO(data.decode()))
+        if kind == "svg":
+            words = re.findall(r"<text[^>]*>([^<]*)", data.decode())
+    compared = {"softmax"} if view == "landscape" else {"softmax", "linear", "erf", "softplus"}
+    assert compared <= set(re.split(r"[ ,]+", " ".join(words)))
+    assert VIEWS[view].title in words
+    assert "noise Δ = 0" in " ".join(words) or view == "atlas"
+    frame = pd.read_csv(io.StringIO(data.decode()))
     assert len(frame) > 30
-    assert set(frame["activation"]) >= {"softmax", "linear"}
+    assert set(frame["activation"]) >= compared
 
 
 def test_all_pages_are_listed_and_linked(tmp_path):
@@ -197,6 +233,41 @@ def test_an_address_that_is_not_known_is_said_and_the_page_goes_on(show):
     page = show("population", "#signal=12345&colour=red")
     assert re.search(r"Not known in this address: signal, colour", page.inner_text("#message"))
     assert len(numbers(page)) == 5
+
+
+def test_the_slider_ends_where_the_numbers_of_the_task_do(show):
+    page = show("population", "#task=spiked&signal=100")
+    choose(page, "task", "max")
+    assert len(numbers(page)) == 5
+    state = "() => JSON.parse(document.body.dataset.state).signal"
+    page.wait_for_function(f"() => ({state})() === 10")
+    assert page.locator("#signal").evaluate("(slider) => slider.value === slider.max")
+    choose(page, "task", "spiked")
+    page.locator("#signal").press("End")
+    page.wait_for_function(f"() => ({state})() === 100")
+    page = show("population", "#task=max&signal=100")
+    assert "Not known in this address: signal" in page.inner_text("#message")
+    assert len(numbers(page)) == 5
+
+
+def test_a_change_removes_the_message(show):
+    page = show("population", "#signal=12345")
+    assert "Not known" in page.inner_text("#message")
+    choose(page, "signal", "10")
+    assert page.inner_text("#message") == ""
+
+
+def test_hidden_charts_follow_the_window(show):
+    page = show("population")
+    menu = page.locator("#variant")
+    menu.select_option(label="length")
+    page.wait_for_function("() => JSON.parse(document.body.dataset.state).variant === 'length'")
+    page.set_viewport_size({"width": 800, "height": 900})
+    menu.select_option(label="signal")
+    page.wait_for_function(
+        """() => [...document.querySelectorAll(".panels:not([hidden]) svg")].every((svg) =>
+            Math.abs(svg.clientWidth - svg.closest(".panels > div").clientWidth) < 20)"""
+    )
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

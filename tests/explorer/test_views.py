@@ -2,19 +2,27 @@
 
 import contextlib
 import io
+import itertools
+import math
 from dataclasses import replace
 from io import StringIO
 
+import numpy as np
 import pandas as pd
 import pytest
+from scipy.interpolate import PchipInterpolator
 
-from slrlab import SpikedSLR, bayes_risk, draw_haystack, minimal_risk, require
-from slrlab.experiments.stored import stored_trained_row
+from slrlab import SpikedSLR, bayes_risk, draw_haystack, make_task, minimal_risk, require
+from slrlab._plot import mark_of
+from slrlab.experiments.rows import population_row
+from slrlab.experiments.stored import SIGNALS, stored_population, stored_trained_row
 from slrlab.experiments.stored import table as stored
+from slrlab.explorer import charts
 from slrlab.explorer.controls import Controls
 from slrlab.explorer.tables import literal, script, words
 from slrlab.explorer.view import Call
 from slrlab.explorer.views import VIEWS
+from slrlab.explorer.views.population import FLOOR
 
 CHEAP = Controls(signal=9.0, length="20", activations=("linear",), activation="linear")
 
@@ -184,3 +192,109 @@ def test_code_and_words_are_readable():
     assert max(map(len, literal([float(n) for n in range(100)]).splitlines())) < 100
     assert script("\nx = $x  # $task\n", CHEAP, x=[1]) == "x = [1]  # 'spiked'\n"
     assert words("hit_rate") == "hit rate"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "signal", "reach", "words"),
+    [
+        ("softmax", 2.0, 2.6 * 2.0688, "leads to the matched minimum: risk 0.66652"),
+        ("linear", 2.0, 2.6 * 1.2728, "heads towards the mismatched minimum (not converged)"),
+        ("softplus", 8.0, 1.15 * 12.190, "heads towards the matched minimum (not converged)"),
+    ],
+)
+def test_the_plane_of_a_landscape_holds_what_is_drawn(name, signal, reach, words):
+    view = VIEWS["landscape"]
+    start = (0.0, 1.5) if name == "linear" else (1.5, 1.5)
+    controls = Controls(signal=signal, activations=(name,), m_kk=start[0], m_kv=start[1])
+    frame = view.table(controls)
+    plane, flow = (frame[frame["part"] == part] for part in ("plane", "flow"))
+    cell = (plane["to_kk"] - plane["from_kk"]).max()
+    edge = plane["to_kk"].max()
+    assert edge == pytest.approx(reach + cell / 2.0, rel=1e-4)
+    assert plane["from_kv"].min() == pytest.approx(-edge)
+    minima = frame[(frame["part"] == "minimum") & ~frame["at_infinity"].eq(True)]
+    assert minima[["m_kk", "m_kv"]].abs().max(axis=None) < edge
+    drawn = flow[["at_kk", "at_kv"]].dropna().abs()
+    assert drawn.iloc[0].tolist() == pytest.approx(start)
+    assert drawn.max(axis=None) <= edge * (1.0 + 1e-12)
+    outside = flow[["m_kk", "m_kv"]].abs().max(axis=None) > edge
+    assert outside == (name == "linear") == (drawn.max(axis=None) > 0.999 * edge)
+    assert words in view.notes(frame, controls)[0]
+
+
+def test_the_plane_of_a_landscape_holds_a_start_far_away():
+    view = VIEWS["landscape"]
+    plane, _ = view.calls(Controls(m_kk=9.0, m_kv=-9.0))
+    assert plane.given[2] >= 9.0 * 1.1
+    near, other = (view.calls(Controls(m_kk=at))[0] for at in (0.3, 1.1))
+    assert near == other  # a click does not compute the plane again
+
+
+def test_a_landscape_without_height_is_refused():
+    view, controls = VIEWS["landscape"], Controls(length="1")
+    frame = view.table(controls)
+    assert set(frame["part"]) == {"refused"}
+    assert "the risk is the same for all keys" in view.notes(frame, controls)[0]
+    assert view.drawn(frame, controls) == []
+    assert view.numbers(frame, controls).empty
+
+
+def test_no_two_activations_look_alike():
+    typed = [f"elementwise: 1 + x/{n}" for n in range(2, 6)]
+    names = ["softmax", "linear", "hardmax", *typed]
+    for compared in (names[:6], names[1:], names[:4]):
+        looks = [
+            (charts.color_of(name, compared), str(mark_of(name, compared).dashes))
+            for name in compared
+        ]
+        for kind in zip(*looks, strict=True):
+            assert len(set(kind)) == len(compared)
+
+
+def test_colours_are_seen_on_light_and_on_dark_pages():
+    def luminance(shade):
+        channels = [int(shade[i : i + 2], 16) / 255.0 for i in (1, 3, 5)]
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    typed = [f"elementwise: 1 + x/{n}" for n in range(2, 5)]
+    names = ["Bayes", *Controls().activations, "sparsemax", "entmax15", *typed]
+    shades = [charts.color_of(name, names) for name in names]
+    for shade in charts.on_dark(shades):
+        assert (luminance(shade) + 0.05) / (luminance("#0e1117") + 0.05) > 4.5, shade
+    kept = [shade for shade in shades if luminance(shade) > 0.25]
+    assert charts.on_dark(kept) == [shade.lower() for shade in kept]
+
+
+def test_the_script_of_the_atlas_is_as_short_as_its_setting():
+    view = VIEWS["atlas"]
+    code = view.code(Controls(ranking="setting", signal=float("inf")))
+    assert code.count("from math import inf") == 1
+    assert "activations = list(stored_atlas()['activation'].unique())" in code
+    assert "inf" not in view.code(Controls(ranking="setting"))
+    own = view.code(Controls(activations=("softmax", "elementwise: 1 + x/2")))
+    assert "unique(), 'elementwise: 1 + x/2']" in own
+    compile(own, "atlas", "exec")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", ["spiked", "max"])
+def test_curves_between_the_stored_signals_are_right_within_a_line(task):
+    """The guide states the bound; risks below what is drawn do not count."""
+    rows = stored_population(task, 0.0)
+    worst = 0.0
+    for (length, name), curve in rows.groupby(["length", "activation"]):
+        if length not in ("2", "10", "1000", "1000000"):
+            continue
+        curve = curve[curve["signal"] > 0.0].sort_values("signal")
+        known = curve[curve["risk"] > 1e-9]
+        drawn = PchipInterpolator(np.log10(known["signal"]), np.log10(known["risk"]))
+        for low, high in itertools.pairwise(known["signal"].tolist()):
+            middle = math.sqrt(low * high)
+            kind = None if name == "Bayes" else name
+            risk = population_row(make_task(task, signal=middle, length=length), kind)["risk"]
+            if risk > FLOOR:
+                worst = max(worst, abs(float(drawn(math.log10(middle))) - math.log10(risk)))
+    assert rows["signal"].nunique() == len(SIGNALS[task])
+    assert worst < 0.003

@@ -21,6 +21,8 @@ from slrlab.cli.options import (
     option,
 )
 from slrlab.cli.table_output import TableOutput
+from slrlab.experiments.demands import BAYES_NAME
+from slrlab.experiments.requirements import Requirement
 from slrlab.experiments.requirements import require as require_theory
 
 _RATE = number("a number between 0 and 1")
@@ -66,5 +68,14 @@ def require(
         )
     output.table(result)
     if not result.possible:
-        print_problems([f"none of these activations can: {result.needs[-1].note}"])
+        print_problems([_closest(result)])
     return result.possible
+
+
+def _closest(result: Requirement) -> str:
+    """Return which activation comes closest to a demand that none meets, and how close."""
+    needs = [need for need in result.needs if need.activation != BAYES_NAME] or result.needs
+    sign = 1.0 if result.quantity == "risk" else -1.0
+    best = min(needs, key=lambda need: sign * need.value)
+    reason = best.note.removeprefix("impossible: ")
+    return f"none of these activations can; closest is {best.activation}: {reason}"

@@ -49,7 +49,8 @@ def _draw_activations(
     axes: Axes, x: str, rows: list[Compared], where: str, strength: float
 ) -> None:
     """Draw a point for each activation, and the Bayes risk as a line."""
-    marks = [mark_of(row.setting.activation_name) for row in rows]
+    names = [row.setting.activation_name for row in rows]
+    marks = [mark_of(name, names) for name in names]
     for mark, row in zip(marks, rows, strict=True):
         look = mark.line(label="_nolegend_", linestyle="none", capsize=3, alpha=strength)
         axes.errorbar(mark.label, row.risk.value, yerr=row.risk.error, **look)

@@ -77,7 +77,7 @@ class Haystack(Result):
         axes, order = axes_of(ax), np.argsort(-self.scores)
         ranks = np.arange(1, order.size + 1)
         for name, row in self.weights.items():
-            mark = mark_of("bayes" if name == BAYES_NAME else name)
+            mark = mark_of("bayes" if name == BAYES_NAME else name, self.weights)
             axes.plot(ranks, row[order], **mark.line(label=mark.label))
         axes.set(xscale="log", xlabel="rank of the key score", ylabel="scaled weight")
         axes.legend()

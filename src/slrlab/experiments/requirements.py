@@ -125,7 +125,7 @@ class Requirement(Result):
             frame = frame[frame["length"].str.isdigit()].astype({"length": float})
         lone = frame[x].nunique() < 2
         for name, rows in frame[frame["possible"]].groupby("activation", sort=False):
-            mark = BAYES if name == BAYES_NAME else mark_of(str(name))
+            mark = BAYES if name == BAYES_NAME else mark_of(str(name), frame["activation"])
             where = [mark.label] * len(rows) if lone else rows[x].tolist()
             axes.plot(where, rows[self.unknown], **mark.line(label=mark.label))
         if not lone:

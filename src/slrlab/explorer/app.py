@@ -16,6 +16,7 @@ from slrlab.explorer.background import Progress, shared_work
 from slrlab.explorer.controls import Controls
 from slrlab.explorer.export import picture
 from slrlab.explorer.server import FIRST
+from slrlab.explorer.tables import plain
 from slrlab.explorer.view import Call, Panel, View
 from slrlab.explorer.views import VIEWS
 
@@ -28,6 +29,7 @@ _STYLE = """<style>
 [data-testid=stMultiSelect] input{min-width:100% !important}
 </style>"""
 _POLL = 1.0  # seconds between looks at what is being computed
+_AROUND = 90  # pixels of axes, title and legends, which Streamlit counts as height of a chart
 _MOST_LISTED = 12  # rows of a table that does not scroll
 
 
@@ -40,11 +42,13 @@ def main() -> None:
         st.Page(
             partial(_page, view),
             title=name.capitalize(),
-            url_path=name,
+            url_path="start" if name == FIRST else name,  # its address is that of the server
             default=name == FIRST,
         )
         for name, view in VIEWS.items()
     ]
+    also = partial(_page, VIEWS[FIRST])  # an address of its name, too
+    pages.append(st.Page(also, title=FIRST.capitalize(), url_path=FIRST, visibility="hidden"))
     st.navigation(pages, position="top").run()
 
 
@@ -85,15 +89,18 @@ def _draw(view: View, controls: Controls, progress: Progress) -> None:
     import streamlit as st
 
     for error in progress.errors:
-        st.error(error)
+        st.error(plain(error))
     if not progress.rows:
         return
     frame = view.frame(progress.rows, controls)
-    _show_panels(view, frame, controls)
+    panels = view.drawn(frame, controls)
+    if panels:
+        _show_panels(view, panels, frame, controls)
     for note in view.notes(frame, controls):
-        st.caption(note)
+        st.caption(plain(note))
     _show_numbers(view, frame, controls)
-    _show_downloads(view, frame, controls, progress.complete)
+    if progress.complete:
+        _show_downloads(view, frame, controls, ["png", "svg"] if panels else [])
 
 
 def _user() -> str:
@@ -103,11 +110,10 @@ def _user() -> str:
     return "" if context is None else str(context.session_id)
 
 
-def _show_panels(view: View, frame: pd.DataFrame, controls: Controls) -> None:
+def _show_panels(view: View, panels: list[Panel], frame: pd.DataFrame, controls: Controls) -> None:
     """Draw the panels beside each other; below each other where the window is narrow."""
     import streamlit as st
 
-    panels = view.drawn(frame, controls)
     dark = st.context.theme.type == "dark"
     if view.legend:
         st.html(charts.legend(controls.activations, dark=dark))
@@ -115,6 +121,7 @@ def _show_panels(view: View, frame: pd.DataFrame, controls: Controls) -> None:
         row = panels[first : first + _per_row(len(panels))]
         for offset, (column, panel) in enumerate(zip(st.columns(len(row)), row, strict=True)):
             spec = charts.on_dark(panel.spec) if dark else panel.spec
+            spec = spec | {"height": spec["height"] + _AROUND}
             with column:
                 _show_panel(view, panel, spec, frame, first + offset)
 
@@ -145,26 +152,27 @@ def _show_numbers(view: View, frame: pd.DataFrame, controls: Controls) -> None:
 
     numbers = view.numbers(frame, controls)
     if len(numbers) > _MOST_LISTED:
-        st.dataframe(numbers, hide_index=True)
+        short = st.column_config.NumberColumn(format="%.3g")  # not 0.001 for 0.00097
+        real = dict.fromkeys(numbers.select_dtypes("float").columns, short)
+        st.dataframe(numbers, hide_index=True, column_config=real)
     elif len(numbers):
         st.table(numbers, hide_index=True)
 
 
-def _show_downloads(view: View, frame: pd.DataFrame, controls: Controls, complete: bool) -> None:
+def _show_downloads(
+    view: View, frame: pd.DataFrame, controls: Controls, pictures: list[str]
+) -> None:
     """Offer the picture and the table; a picture is made when it is asked for."""
     import streamlit as st
 
-    if not complete:
-        return
     name = f"slrlab-{view.name}"
-    kinds = {"png": "image/png", "svg": "image/svg+xml"}
     with st.container(horizontal=True):
-        for kind, mime in kinds.items():
+        for kind in pictures:
             st.download_button(
                 kind.upper(),
                 partial(picture, view, frame, controls, kind),
                 f"{name}.{kind}",
-                mime,
+                {"png": "image/png", "svg": "image/svg+xml"}[kind],
                 on_click="ignore",
             )
         st.download_button(

@@ -18,20 +18,26 @@ GREY = "#808080"  # Bayes; readable on white and on black
 NEEDLE = "#E69F00"
 HEIGHT = 300
 WIDTH = 2.0  # line width in pixels
-_DARK = 0.12  # luminance below which a colour is lightened on a dark page
+_DARK = 0.22  # luminance below which a colour is lightened on a dark page
 CONFIG: dict[str, Any] = {
     "background": "transparent",
     "font": "system-ui, sans-serif",
     "view": {"stroke": None},
     "axis": {"gridColor": "#80808040", "domainColor": "#808080", "tickColor": "#808080"},
-    "legend": {"orient": "bottom", "columns": 3, "symbolStrokeWidth": 2.5, "labelLimit": 260},
+    "legend": {
+        "orient": "bottom",
+        "columns": 3,
+        "symbolStrokeWidth": 2.5,
+        "symbolOpacity": 1,
+        "labelLimit": 260,
+    },
 }
 """Look of charts outside Streamlit, which has its own."""
 
 
-def color_of(activation: str) -> str:
-    """Return the colour of an activation in the figures."""
-    return GREY if activation == BAYES_NAME else mark_of(activation).color
+def color_of(activation: str, activations: Sequence[str]) -> str:
+    """Return the colour of an activation among those compared."""
+    return GREY if activation == BAYES_NAME else mark_of(activation, activations).color
 
 
 def names_with_bayes(activations: Sequence[str]) -> list[str]:
@@ -44,7 +50,7 @@ def color(activations: Sequence[str]) -> Any:
     import altair as alt
 
     names = names_with_bayes(activations)
-    scale = alt.Scale(domain=names, range=[color_of(name) for name in names])
+    scale = alt.Scale(domain=names, range=[color_of(name, activations) for name in names])
     return alt.Color("activation:N", scale=scale, legend=None)
 
 
@@ -52,10 +58,11 @@ def legend(activations: Sequence[str], *, dark: bool = False) -> str:
     """Return the legend of the activations as HTML, one for all panels of a page."""
     items = []
     for name in names_with_bayes(activations):
-        shade = _lightened(color_of(name)) if dark else color_of(name)
+        shade = color_of(name, activations)
+        shade = _lightened(shade) if dark else shade
         wide = name == BAYES_NAME
         look = f"height:{6 if wide else 3}px;opacity:{0.55 if wide else 1}"
-        look += f";background:{_stripes(shade, _dashes(name))}"
+        look += f";background:{_stripes(shade, _dashes(name, activations))}"
         line = f"<span style='display:inline-block;width:36px;vertical-align:middle;{look}'></span>"
         items.append(f"<span style='white-space:nowrap'>{line} {html.escape(name)}</span>")
     gap = "display:flex;flex-wrap:wrap;gap:.2rem 1.2rem;font-size:.9rem;margin:.3rem 0"
@@ -72,18 +79,18 @@ def _stripes(shade: str, steps: Sequence[int]) -> str:
 
 
 def dashes(activations: Sequence[str]) -> Any:
-    """Return the channel of the dashes of activations, those of the figures."""
+    """Return the channel of the dashes of activations, known ones as in the figures."""
     import altair as alt
 
     names = names_with_bayes(activations)
-    patterns = [_dashes(name) for name in names]
+    patterns = [_dashes(name, activations) for name in names]
     return alt.StrokeDash(
         "activation:N", scale=alt.Scale(domain=names, range=patterns), legend=None
     )
 
 
-def _dashes(activation: str) -> list[int]:
-    look = "-" if activation == BAYES_NAME else mark_of(activation).dashes
+def _dashes(activation: str, activations: Sequence[str]) -> list[int]:
+    look = "-" if activation == BAYES_NAME else mark_of(activation, activations).dashes
     return [1, 0] if isinstance(look, str) else [2 * step for step in look[1]]
 
 
@@ -97,6 +104,9 @@ def axis(
     if log:
         kind: dict[str, Any] = {"type": "log", "nice": False}
         look |= {"format": scale.pop("format", "~g"), "labelOverlap": True, "tickCount": 5}
+        if "values" in scale:
+            look["values"] = scale.pop("values")
+            look["tickCount"] = len(look["values"])
     else:
         kind = {"zero": False}
         look["tickCount"] = 6

@@ -85,10 +85,33 @@ class Controls:
         """The activation that is drawn alone: the chosen one if it is among those compared."""
         return self.activation if self.activation in self.activations else self.activations[0]
 
+    def words(self, *names: str) -> str:
+        """Return the setting, with some of its other values.
+
+        >>> Controls().words("seed")
+        'spiked-SLR, signal ν = 4, length L = 10, noise Δ = 0, seed = 1'
+        """
+        labels = {"signal": "signal ν", "length": "length L", "noise": "noise Δ"}
+        labels |= {name: name.replace("ridge_", "ridge of ") for name in names}
+        shown = [f"{label} = {_as_text(getattr(self, name))}" for name, label in labels.items()]
+        return ", ".join([f"{self.task}-SLR", *shown])
+
     def make_task(self, **changes: Any) -> Task:
         """Return the task, with another signal, length or noise if given."""
         given: dict[str, Any] = {"signal": self.signal, "length": self.length, "noise": self.noise}
         return make_task(self.task, **given | changes)
+
+    def check(self) -> Controls:
+        """Return the controls if they go together.
+
+        Raises
+        ------
+        ValueError
+            If a hit rate of 1 or more is asked for.
+        """
+        if self.demand == "hit_rate" and self.target >= 1.0:
+            _checks.fail("target", "a number between 0 and 1 for a hit rate", f"{self.target:g}")
+        return self
 
     def to_query(self) -> dict[str, str]:
         """Return signal, length and what differs from the defaults, as text for an address."""
@@ -121,6 +144,11 @@ class Controls:
                 values[name] = read_control(name, query[name])
             except ValueError as error:
                 messages.append(f"{error}; {name} is {_as_text(getattr(cls, name))} instead")
+        try:
+            return cls(**values).check(), messages
+        except ValueError as error:
+            del values["target"]
+            messages.append(f"{error}; target is {cls.target:g} instead")
         return cls(**values), messages
 
 
@@ -195,6 +223,8 @@ def read_activation(text: Any) -> str:
 
 def read_activations(text: Any) -> tuple[str, ...]:
     """Read several activations, one to six."""
+    if not str(text).strip():
+        raise ValueError("choose at least one activation")
     names = tuple(dict.fromkeys(map(read_activation, str(text).split(_SEPARATOR))))
     if len(names) > MOST_ACTIVATIONS:
         _checks.fail("activations", f"at most {MOST_ACTIVATIONS}", len(names))

@@ -12,7 +12,17 @@ from slrlab.explorer.view import View
 
 _SIZE = (430, 300)  # width and height of a panel, in pixels
 _SCALE = 2.0
-_WHITE = {"background": "white"}
+_WHITE = {
+    "background": "white",
+    "title": {"anchor": "start", "subtitleFontSize": 12, "subtitlePadding": 4},
+}
+_LEGEND = {
+    "title": None,
+    "orient": "bottom",
+    "symbolType": "stroke",
+    "symbolOpacity": 1,
+    "symbolSize": 600,
+}
 
 
 def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
@@ -27,33 +37,51 @@ def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def picture_spec(view: View, frame: pd.DataFrame, controls: Controls) -> dict[str, Any]:
-    """Return the panels of a view beside each other, with their data."""
+    """Return the panels of a view beside each other, with their data and the setting."""
+    specs = [panel.spec for panel in view.drawn(frame, controls)]
+    return together(view, specs) | {
+        "title": {"text": view.title, "subtitle": view.setting(controls)},
+        "data": {"values": records(frame)},
+    }
+
+
+def together(view: View, specs: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return panels beside each other on white, the first that has activations with a legend."""
     width, height = _SIZE
-    panels = []
-    for panel in view.drawn(frame, controls):
-        tall = max(height, int(panel.spec.get("height", height)))
-        panels.append(panel.spec | {"width": width, "height": tall})
+    panels = [
+        spec | {"width": width, "height": max(height, int(spec.get("height", height)))}
+        for spec in specs
+    ]
     if view.legend:  # on a page it stands above the panels
-        panels[0] = _with_legend(panels[0])
+        first = next(i for i, panel in enumerate(panels) if any(map(_colored, panel["layer"])))
+        panels[first] = _with_legend(panels[first])
+    channels = ("color", "fill", "stroke", "strokeDash", "size")
     return {
         "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
-        "title": view.title,
-        "data": {"values": records(frame)},
         "concat": panels,
         "columns": 2,
-        "resolve": {"scale": {"color": "independent", "size": "independent"}},
+        "resolve": {"scale": dict.fromkeys(channels, "independent")},
         "config": charts.CONFIG | _WHITE,
     }
 
 
+def _colored(layer: dict[str, Any]) -> bool:
+    """Return whether the colours of a layer are activations."""
+    return bool(layer.get("encoding", {}).get("color", {}).get("field") == "activation")
+
+
 def _with_legend(spec: dict[str, Any]) -> dict[str, Any]:
-    """Return the spec of a panel with a legend of the activations."""
+    """Return the spec of a panel with a legend of the activations, of lines with their dashes."""
     layers = []
     for layer in spec["layer"]:
-        channels = layer.get("encoding", {})
-        if channels.get("color", {}).get("field") == "activation":
-            shown = channels["color"] | {"legend": {"title": None, "orient": "bottom"}}
-            layer = layer | {"encoding": channels | {"color": shown}}
+        if _colored(layer):
+            channels = layer["encoding"]
+            shown = {
+                name: channels[name] | {"legend": _LEGEND}
+                for name in ("color", "strokeDash")
+                if name in channels
+            }
+            layer = layer | {"encoding": channels | shown}
         layers.append(layer)
     return spec | {"layer": layers}
 

@@ -6,6 +6,7 @@ were, and a message says why. The address of the page follows the controls.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -22,6 +23,7 @@ from slrlab.explorer.controls import (
     X,
     read_control,
 )
+from slrlab.explorer.tables import plain
 from slrlab.explorer.view import View
 from slrlab.model.activations import ACTIVATIONS
 
@@ -65,7 +67,7 @@ def show_messages() -> None:
     import streamlit as st
 
     for message in st.session_state[_MESSAGES]:
-        st.error(message)
+        st.error(plain(message))
 
 
 def take_selection(points: Sequence[dict[str, Any]]) -> None:
@@ -89,10 +91,11 @@ def _commit(name: str, key: str) -> None:
     state = st.session_state
     try:
         value = read_control(name, state[key])
+        state[_CONTROLS] = replace(state[_CONTROLS], **{name: value}).check()
     except ValueError as error:
         state[_MESSAGES] = [str(error)]
     else:
-        state[_CONTROLS], state[_MESSAGES] = replace(state[_CONTROLS], **{name: value}), []
+        state[_MESSAGES] = []
 
 
 def _widget(make: Any, name: str, label: str, *given: Any, kind: str = "", **options: Any) -> None:
@@ -114,10 +117,9 @@ def _shared() -> None:
     )
     signals = sorted({*SIGNALS[controls.task], controls.signal})
     _widget(st.select_slider, "signal", "Signal ν", signals, format_func=lambda x: f"{x:g}")
-    lengths = sorted(map(str, LENGTHS), key=int)
-    if controls.length not in lengths:
-        lengths.append(controls.length)
-    _widget(st.select_slider, "length", "Length L", lengths, format_func=_tokens)
+    _widget(
+        st.select_slider, "length", "Length L", lengths_with(controls.length), format_func=_tokens
+    )
     noises = sorted({*_NOISES, controls.noise})
     _widget(st.select_slider, "noise", "Noise Δ", noises, format_func=lambda x: f"{x:g}")
     _widget(
@@ -136,6 +138,12 @@ def _shared() -> None:
         _widget(st.text_input, "signal", "signal (inf is allowed)", shown=signal, **typed)
         _widget(st.text_input, "length", "length or law, such as 1,2,3", **typed)
         _widget(st.text_input, "noise", "noise", shown=f"{controls.noise:g}", **typed)
+
+
+def lengths_with(length: str) -> list[str]:
+    """Return the stored lengths and another one in order; a law of lengths comes last."""
+    lengths = {*map(str, LENGTHS), length}
+    return sorted(lengths, key=lambda text: int(text) if text.isdigit() else math.inf)
 
 
 def _task_name(name: str) -> str:

@@ -27,10 +27,23 @@ const words = (name) => (name[1] === "_" ? name : name.replaceAll("_", " "));
 
 function shown(value) {
   if (typeof value === "number") {  // rounding errors are listed as 0
-    return String(Math.abs(value) < 1e-15 ? 0 : Number(value.toPrecision(5)));
+    return String(Math.abs(value) < 1e-12 ? 0 : Number(value.toPrecision(5)));
   }
   if (typeof value === "boolean") return value ? "yes" : "no";
   return value === undefined ? "" : String(value);
+}
+
+// the values of a choice that the table has, given the others
+function allowed(choice) {
+  const most = Object.entries(choice.most).map(([name, by]) => by[state[name]] ?? Infinity);
+  return choice.values.filter((value) => most.every((bound) => !(value > bound)));
+}
+
+// a choice that the others do not allow takes its largest value; return the names of such choices
+function limit() {
+  const beyond = page.choices.filter((one) => !allowed(one).includes(state[one.name]));
+  for (const one of beyond) state[one.name] = allowed(one).at(-1);
+  return beyond.map((one) => one.name);
 }
 
 // the address keeps the choices: #length=10&signal=4
@@ -46,8 +59,13 @@ function readAddress() {
     const value = choice && choice.values.find((one) => String(one) === text);
     if (value === undefined) refused.push(name); else state[name] = value;
   }
+  refused.push(...limit());
   document.getElementById("message").textContent = refused.length
-    ? `Not known in this address: ${refused.join(", ")}. The page shows the defaults there.` : "";
+    ? `Not known in this address: ${refused.join(", ")}. The page shows other values there.` : "";
+}
+
+function clearMessage() {
+  document.getElementById("message").textContent = "";
 }
 
 function writeAddress() {
@@ -74,7 +92,7 @@ function addMenu(id, text, values, present, change) {
 function addSlider(choice, change) {
   const slider = document.createElement("input");
   const output = document.createElement("output");
-  Object.assign(slider, { type: "range", min: 0, max: choice.values.length - 1, id: choice.name });
+  Object.assign(slider, { type: "range", min: 0, max: allowed(choice).length - 1, id: choice.name });
   slider.value = choice.values.indexOf(state[choice.name]);
   const write = () => { output.value = Number(choice.values[slider.value]).toLocaleString("en"); };
   write();
@@ -87,10 +105,22 @@ function addChoices() {
   document.getElementById("choices").replaceChildren();
   if (page.variants.length > 1) {
     const names = page.variants.map((one) => one.name);
-    addMenu("variant", page.variant_label, names, variant, (name) => { variant = name; show(); });
+    addMenu("variant", page.variant_label, names, variant, (name) => {
+      variant = name;
+      clearMessage();
+      show();
+    });
   }
   for (const choice of page.choices) {
-    const change = (value) => { state[choice.name] = value; update(); };
+    const change = (value) => {
+      state[choice.name] = value;
+      clearMessage();
+      if (page.choices.some((one) => choice.name in one.most)) {
+        limit();
+        addChoices();
+      }
+      update();
+    };
     const numbers = choice.values.length > 5 && choice.values.every((one) => !isNaN(one));
     if (numbers) addSlider(choice, change);
     else addMenu(choice.name, choice.label, choice.values, state[choice.name], change);
@@ -107,9 +137,12 @@ function click(item) {
       Object.entries(place).reduce((sum, [key, value]) => sum + (at[key] - value) ** 2, 0));
     state[choice.name] = choice.values[far.indexOf(Math.min(...far))];
     addChoices();
+    clearMessage();
     update();
   }
 }
+
+const settings = () => page.choices.map((one) => ({ name: `choice_${one.name}`, value: state[one.name] }));
 
 async function draw() {
   const box = document.getElementById("charts");
@@ -124,8 +157,7 @@ async function draw() {
   for (const [i, panel] of present().panels.entries()) {
     const own = panel.parts.length ? rows.filter((row) => panel.parts.includes(row.part)) : rows;
     const spec = { ...panel.spec, data: { values: own.map((row) => ({ ...row })) } };
-    spec.params = [...(spec.params ?? []),
-      ...page.choices.map((one) => ({ name: `choice_${one.name}`, value: state[one.name] }))];
+    spec.params = [...(spec.params ?? []), ...settings()];
     const options = { actions: false, renderer: "svg", config: page.config };
     const { view } = await vegaEmbed(elements[i], spec, options);
     view.addEventListener("click", (_, item) => click(item));
@@ -136,7 +168,7 @@ async function draw() {
 function listNumbers() {
   const here = Object.entries(present().here);
   const marked = chosen().filter((row) => (!page.part || row.part === page.part)
-    && here.every(([column, choice]) => fits(row, column, choice)));
+    && !row.mirror && here.every(([column, choice]) => fits(row, column, choice)));
   const names = page.columns;
   const cells = (tag, values) => values.map((value) => {
     const cell = document.createElement(tag);
@@ -163,15 +195,16 @@ function listNumbers() {
   document.getElementById("none").hidden = marked.length > 0;
 }
 
-function writeCode() {
+function writeWords() {
   const key = present().coded.map((name) => String(state[name])).join("|");
+  document.getElementById("notes").textContent = (present().notes[key] ?? []).join(" ");
   document.getElementById("code").textContent = present().codes[key] ?? "";
 }
 
 async function update() {
   writeAddress();
   listNumbers();
-  writeCode();
+  writeWords();
   for (const view of views[variant].charts) {
     for (const [name, value] of Object.entries(state)) view.signal(`choice_${name}`, value);
     await view.runAsync();
@@ -181,7 +214,10 @@ async function update() {
 
 async function show() {
   for (const one of Object.values(views)) one.place.hidden = true;
-  if (views[variant]) views[variant].place.hidden = false; else await draw();
+  if (views[variant]) {
+    views[variant].place.hidden = false;
+    dispatchEvent(new Event("resize"));  // the window may have another width by now
+  } else await draw();
   await update();
 }
 
@@ -201,11 +237,15 @@ async function download(kind) {
     save(`${page.name}.csv`, [names, ...lines].map((line) => line.join(",")).join("\n"), "text/csv");
     return;
   }
-  for (const [i, view] of views[variant].charts.entries()) {
-    const file = `${page.name}-${i + 1}.${kind}`;
-    if (kind === "svg") save(file, await view.toSVG(), "image/svg+xml");
-    else save(file, await view.toImageURL("png", 2), "image/png");
-  }
+  const chosenHere = page.choices.map((one) => `${one.label} = ${state[one.name]}`);
+  const title = { text: page.title, subtitle: [page.setting, ...chosenHere].join(", ") };
+  const data = { values: chosen().map((row) => ({ ...row })) };
+  const spec = { ...present().picture, title, data, params: settings() };
+  const { view } = await vegaEmbed(document.createElement("div"), spec, { renderer: "svg" });
+  const file = `${page.name}.${kind}`;
+  if (kind === "svg") save(file, await view.toSVG(), "image/svg+xml");
+  else save(file, await view.toImageURL("png", 2), "image/png");
+  view.finalize();
 }
 
 for (const kind of ["png", "svg", "csv"]) {

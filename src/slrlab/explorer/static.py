@@ -9,7 +9,7 @@ import html
 import itertools
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from slrlab import _checks
 from slrlab._types import Report
 from slrlab.explorer import charts
 from slrlab.explorer.controls import Controls
+from slrlab.explorer.export import together
 from slrlab.explorer.server import STATIC_EXTRA, need_extra
 from slrlab.explorer.view import Choice, Panel, StaticTable, Variant, View
 from slrlab.explorer.views import VIEWS
@@ -28,7 +29,7 @@ _DIGITS = 6  # significant digits of the numbers in a page
 _SCRIPT = Path(__file__).with_name("static.js")
 _STYLE = """
 <style>
-body{max-width:76rem} nav{display:flex;flex-wrap:wrap;gap:.2rem 1rem}
+:root{color-scheme:light dark} body{max-width:76rem} nav{display:flex;flex-wrap:wrap;gap:.2rem 1rem}
 #choices{display:flex;flex-wrap:wrap;gap:.5rem 1.5rem;margin:1rem 0;align-items:center}
 #choices label{white-space:nowrap}
 #choices output{display:inline-block;min-width:4.5rem;padding-left:.4rem}
@@ -36,7 +37,8 @@ body{max-width:76rem} nav{display:flex;flex-wrap:wrap;gap:.2rem 1rem}
 .panels{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,var(--least)),1fr));gap:1rem}
 .panels[hidden]{display:none} .panels>div{width:100%;min-width:0;overflow-x:auto}
 pre{overflow-x:auto;font-size:.85rem;padding:.6rem;border:1px solid #8886;border-radius:.3rem}
-#message{color:#a3370b} th{cursor:pointer}
+#message{color:#a3370b} @media (prefers-color-scheme:dark){#message{color:#ff9166}}
+ th{cursor:pointer}
 .panels summary{display:none}
 </style>
 """
@@ -116,7 +118,9 @@ def static_page(view: View, names: Iterable[str], report: Report | None = None) 
 <p class="note" id="none" hidden>This page has no numbers for this combination.</p>
 <div class="wide"><table id="numbers"></table></div>
 <p>{buttons}</p>
-<p class="note">{html.escape(made.note)} Here the choices are those of a table. The live explorer,
+<p class="note" id="notes"></p>
+<p class="note">Fixed: {html.escape(made.setting)}. {html.escape(made.note)} Here the choices are
+those of a table. The live explorer,
 <code>slrlab explore</code>, takes any setting, and activations of your own.</p>
 <details><summary>Formula and Python</summary><p>{formula(view.formula)}</p>
 <p>This script computes the table of this page. <button id="copy">Copy</button></p>
@@ -135,6 +139,8 @@ def page_data(view: View, made: StaticTable) -> dict[str, Any]:
     """Return what the script of a page reads: table, choices, charts and code."""
     return {
         "name": f"slrlab-{view.name}",
+        "title": view.title,
+        "setting": made.setting,
         "table": packed(made.frame),
         "choices": [_choice(choice) for choice in made.choices],
         "variants": [_variant(view, made, name, one) for name, one in made.variants.items()],
@@ -152,18 +158,23 @@ def _choice(choice: Choice) -> dict[str, Any]:
         for change in choice.changes
     ]
     places = numbers if all(len(number) == 2 for number in numbers) else []
-    return kept | {"value": choice.value, "places": places}
+    return kept | {"value": choice.value, "places": places, "most": choice.most}
 
 
 def _variant(view: View, made: StaticTable, name: str, one: Variant) -> dict[str, Any]:
     panels = view.drawn(made.frame, one.controls)
+    specs = [_spec(panel, one) for panel in panels]
     return {
         "name": name,
         "match": one.match,
         "here": one.here,
         "coded": (*one.match, *one.coded),
-        "panels": [{"spec": _spec(panel, one), "parts": panel.parts} for panel in panels],
-        "codes": _codes(view, made, one),
+        "panels": [
+            {"spec": spec, "parts": panel.parts} for spec, panel in zip(specs, panels, strict=True)
+        ],
+        "picture": together(view, specs),
+        "codes": _of_each(made, one, lambda _, controls: view.code(controls)),
+        "notes": _of_each(made, one, made.notes) if made.notes else {},
     }
 
 
@@ -179,17 +190,21 @@ def _spec(panel: Panel, variant: Variant) -> dict[str, Any]:
     return panel.spec | {"transform": [*filters, *panel.spec.get("transform", [])]}
 
 
-def _codes(view: View, made: StaticTable, variant: Variant) -> dict[str, str]:
-    """Return the script of each combination of the choices that a variant depends on."""
+def _of_each(
+    made: StaticTable, variant: Variant, function: Callable[[pd.DataFrame, Controls], Any]
+) -> dict[str, Any]:
+    """Return what a function makes of each combination of the choices of a variant."""
     names = (*variant.match, *variant.coded)
     choices = [next(c for c in made.choices if c.name == name) for name in names]
-    codes = {}
+    results = {}
     for values in itertools.product(*(choice.values for choice in choices)):
-        controls: Controls = variant.controls
+        controls, rows = variant.controls, made.frame
         for choice, value in zip(choices, values, strict=True):
             controls = choice.controls(controls, value)
-        codes["|".join(map(_as_js, values))] = view.code(controls)
-    return codes
+            if choice.name in variant.match:
+                rows = rows[rows[choice.name].isna() | (rows[choice.name] == value)]
+        results["|".join(map(_as_js, values))] = function(rows, controls)
+    return results
 
 
 def _as_js(value: Any) -> str:

@@ -14,8 +14,8 @@ from slrlab.experiments.rows import Row
 from slrlab.explorer.controls import Controls
 
 T = TypeVar("T")
-_TINY = 1e-15  # rounding errors are listed as 0
-_REFUSED = "refused"  # the part of rows that say why there is no number
+_TINY = 1e-12  # rounding errors are listed as 0
+REFUSED = "refused"  # the part of rows that say why there is no number
 
 
 def rows_or_reason(activation: str, function: Callable[..., list[Row]], *given: Any) -> list[Row]:
@@ -23,12 +23,12 @@ def rows_or_reason(activation: str, function: Callable[..., list[Row]], *given: 
     try:
         return function(*given)
     except (ComputationError, ValueError) as error:
-        return [{"part": _REFUSED, "activation": activation, "reason": str(error)}]
+        return [{"part": REFUSED, "activation": activation, "reason": str(error)}]
 
 
 def reasons(frame: DataFrame) -> list[str]:
     """Return the reasons in a table, each once."""
-    refused = frame[frame["part"] == _REFUSED]
+    refused = frame[frame["part"] == REFUSED]
     if refused.empty:
         return []
     kept = refused[["activation", "reason"]].drop_duplicates()
@@ -76,6 +76,15 @@ def task_call(controls: Controls) -> str:
     names = ("signal", "length", "noise")
     given = ", ".join(f"{name}={getattr(controls, name)!r}" for name in names)
     return f"make_task({controls.task!r}, {given})"
+
+
+def plain(text: str) -> str:
+    r"""Return a text whose signs Markdown would read as formats, such as ``x*y*2``, escaped.
+
+    >>> print(plain("1+x*y*2"))
+    1\+x\*y\*2
+    """
+    return re.sub(r"([\\`*_{}\[\]()<>#+\-!|~$:^])", r"\\\1", text)
 
 
 def listed(frame: DataFrame, columns: Sequence[str]) -> DataFrame:

@@ -69,6 +69,8 @@ class Choice:
     value: Any
     changes: tuple[dict[str, Any], ...] = ()
     """What each value means for `Controls`; that of the control of its name by default."""
+    most: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """The largest value, by another choice and its values."""
 
     def controls(self, base: Controls, value: Any) -> Controls:
         """Return controls with one of the values."""
@@ -97,7 +99,8 @@ class StaticTable:
     """What a static page is made of: a table of all choices, and the charts that draw it.
 
     ``part`` and ``columns`` are what the page lists of the rows that are marked; those of the view
-    by default.
+    by default. ``setting`` is what no choice changes.
+    ``notes`` makes sentences from the rows of each combination of the choices.
     """
 
     frame: DataFrame
@@ -106,7 +109,9 @@ class StaticTable:
     part: str = ""
     columns: tuple[str, ...] = ()
     variant_label: str = ""
+    setting: str = ""
     note: str = ""
+    notes: Callable[[DataFrame, Controls], list[str]] | None = None
 
 
 class View(ABC):
@@ -161,6 +166,10 @@ class View(ABC):
     @abstractmethod
     def static(self, report: Report | None) -> StaticTable:
         """Return the table of the static page."""
+
+    def setting(self, controls: Controls) -> str:
+        """Return what determines the view, for the subtitle of its picture."""
+        return controls.words()
 
     def shape(self, frame: DataFrame) -> Hashable:
         """Return what the charts depend on beside the controls."""

@@ -88,7 +88,7 @@ def draw(frame: pd.DataFrame) -> Figure:
         panel.set(xlim=(-0.25, 1.25), ylim=(-0.05, 1.05))
     for name in ACTIVATIONS:
         curve = frame[(frame["panel"] == "infinite") & (frame["activation"] == name)]
-        look = style.mark_of(name).line(markersize=3.5)
+        look = style.mark_of(name, ACTIVATIONS).line(markersize=3.5)
         _curve(infinite, curve["scale"] * curve["bin_weight"], curve, look)
     for ridge, (color, marker, dashes) in zip(RIDGES, _LOOKS, strict=False):
         curve = frame[(frame["panel"] == "trained") & (frame["ridge_k"] == ridge)]

@@ -106,12 +106,10 @@ def _panel_frame() -> pd.DataFrame:
 
 
 _SCRIPT = """
-from math import inf
-
 from slrlab import make_task
 from slrlab.experiments.atlas import PANEL, atlas, ranking, stored_atlas
 
-activations = [*stored_atlas()["activation"].unique(), *$own]
+activations = $names
 panel = $panel
 if __name__ == "__main__":  # the work is spread over processes
     table = ranking(atlas(activations, panel=panel))
@@ -146,6 +144,9 @@ class Atlas(View):
     part = "ranking"
     columns = _COLUMNS
     legend = False
+
+    def setting(self, controls: Controls) -> str:
+        return "14 settings" if controls.ranking == "panel" else controls.words()
 
     def calls(self, controls: Controls) -> list[Call]:
         known = table("atlas")["activation"].unique().tolist()
@@ -214,7 +215,9 @@ class Atlas(View):
         if controls.ranking == "setting":
             panel = f"[{task_call(controls)}]"
         own = [name for name in controls.activations if name not in known]
-        return script(_SCRIPT, controls, own=own, panel=panel)
+        shipped = "stored_atlas()['activation'].unique()"
+        names = f"[*{shipped}, {', '.join(map(repr, own))}]" if own else f"list({shipped})"
+        return script(_SCRIPT, controls, names=names, panel=panel)
 
     def static(self, report: Report | None) -> StaticTable:
         base = Controls()
@@ -237,4 +240,5 @@ class Atlas(View):
             pd.concat([*parts, losses], ignore_index=True).reindex(columns=columns),
             (Choice("by", "rank by", (_BY, *settings), _BY, _changes()),),
             {"": Variant(base, ("by",))},
+            setting="infinite data",
         )

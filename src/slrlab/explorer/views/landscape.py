@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from functools import lru_cache
 from typing import Any
 
@@ -10,11 +11,12 @@ import numpy as np
 import pandas as pd
 
 from slrlab._plot import END_COLORS
+from slrlab._result import Status
 from slrlab._types import Report
 from slrlab.experiments.rows import Row, rows_of
 from slrlab.explorer import charts
 from slrlab.explorer.controls import Controls
-from slrlab.explorer.tables import reported, script
+from slrlab.explorer.tables import REFUSED, reasons, reported, rows_or_reason, script
 from slrlab.explorer.view import Call, Choice, Panel, StaticTable, Variant, View
 from slrlab.figures.risk_plane import interpolated_risk, plane_risk
 from slrlab.model.activations import make_activation
@@ -25,7 +27,11 @@ from slrlab.theory.landscape.risk import SIZE, is_sampled, make_landscape
 
 _POINTS, _FEW = 21, 11  # computed along an axis: of an integral, of a sample
 _FINE = 49  # interpolated along an axis
-_REACH = (2.0, 6.0)  # least and largest half width of the plane
+_CROWDING = 3.0  # of the computed points near 0, where the risk varies
+_REACH = 6.0  # half width of the plane that the position of a minimum alone asks for
+_MARGIN = 1.15  # beyond what the plane must show, as a factor
+_STEP = 2.0  # of the half width that a start asks for: most clicks leave the plane as it is
+_FLAT = 1e-6  # range of the risk, in units of the trivial risk, that is the error of integrals
 _CEILING = 1.2  # highest risk that is coloured, in units of the trivial risk
 _STARTS = 8  # number of starts of the search for minima
 _PATH = 60  # points of a flow that are drawn
@@ -34,6 +40,8 @@ _STATIC_SIGNALS = (2.0, 8.0)
 _STATIC_POINTS = 33
 _STATIC_STARTS = tuple(itertools.product((-1.5, 0.2, 1.5), (0.3, 1.2, 2.4)))
 _START = Controls(signal=2.0)
+_ALONG_K, _ALONG_V = "m_kk: keys along k*", "m_kv: keys along v*"
+_ENDS = END_COLORS | {"other": charts.GREY}  # black is lost on a dark page
 
 
 @lru_cache(maxsize=8)
@@ -41,21 +49,37 @@ def _minima(task: Task, name: str) -> LocalMinima:
     return local_minima(task, name, starts=_STARTS)
 
 
-def _reach(search: LocalMinima) -> float:
-    """Return the half width of a plane that shows the minima."""
+def _reach(search: LocalMinima, least: float) -> float:
+    """Return the half width of a plane that shows the minima, and all below a least one."""
     finite = [minimum.order for minimum in search.minima if not minimum.at_infinity]
     largest = max((max(abs(at.m_kk), abs(at.m_kv)) for at in finite), default=0.0)
-    return float(np.clip(np.ceil(2.6 * largest) / 2.0, *_REACH))
+    return max(min(2.6 * largest, _REACH), _MARGIN * largest, least)
 
 
-def plane_rows(task: Task, name: str, fine: int = _FINE) -> list[Row]:
-    """Return the minima, and the risk over the plane of the teachers at the best values."""
+def _reach_of_start(m_kk: float, m_kv: float) -> float:
+    """Return the half width that a start asks for, in steps."""
+    return _STEP * math.ceil(_MARGIN * max(abs(m_kk), abs(m_kv), 1.0) / _STEP)
+
+
+def plane_rows(task: Task, name: str, least: float, fine: int = _FINE) -> list[Row]:
+    """Return the minima, and the risk over the plane of the teachers at the best values.
+
+    The half width of the plane is ``least`` or more. A row with the reason, if all keys are equal.
+    """
+    return rows_or_reason(name, _plane_rows, task, name, least, fine)
+
+
+def _plane_rows(task: Task, name: str, least: float, fine: int) -> list[Row]:
     search = _minima(task, name)
     activation = make_activation(name)
     landscape = make_landscape(task, activation)
-    points, reach = _FEW if is_sampled(activation) else _POINTS, _reach(search)
-    m_kk, m_kv = np.linspace(-reach, reach, points), np.linspace(0.0, reach, points // 2 + 1)
+    points, reach = _FEW if is_sampled(activation) else _POINTS, _reach(search, least)
+    spread = np.linspace(-_CROWDING, _CROWDING, points)
+    m_kk = reach * np.sinh(spread) / np.sinh(_CROWDING)
+    m_kv = m_kk[points // 2 :]
     computed = plane_risk(landscape, m_kk, m_kv, search.minima[0].bias)
+    if np.ptp(computed) <= _FLAT * task.trivial_risk:
+        raise ValueError("the risk is the same for all keys, and there is no landscape")
     axis = np.linspace(-reach, reach, fine)
     risk = interpolated_risk(m_kk, m_kv, computed, axis, axis)
     half = float(axis[1] - axis[0]) / 2.0
@@ -97,40 +121,60 @@ def flow_rows(task: Task, name: str, m_kk: float, m_kv: float) -> list[Row]:
     return [row | end | {"order": order} for order, row in enumerate(rows)]
 
 
+def _cut(frame: pd.DataFrame) -> pd.DataFrame:
+    """End the path of a flow at the edge of the plane, if it leaves it."""
+    edge = frame["to_kk"].max() if "to_kk" in frame else math.nan
+    flow = frame["part"] == "flow"
+    at = frame.loc[flow, ["m_kk", "m_kv"]].astype(float)
+    outside = at.abs().max(axis=1) > edge
+    frame["at_kk"], frame["at_kv"] = at["m_kk"], at["m_kv"]
+    if not outside.any():
+        return frame
+    first = int(np.argmax(outside))  # the start is inside
+    before, after = at.iloc[first - 1].to_numpy(), at.iloc[first].to_numpy()
+    steps = after - before
+    with np.errstate(divide="ignore", invalid="ignore"):
+        fractions = (np.copysign(edge, steps) - before) / steps
+    frame.loc[at.index[first:], ["at_kk", "at_kv"]] = math.nan
+    frame.loc[at.index[first], ["at_kk", "at_kv"]] = before + np.nanmin(fractions) * steps
+    return frame
+
+
 def _plane() -> Any:
     import altair as alt
 
     pick = alt.selection_point(name="pick", fields=["m_kk", "m_kv"], on="click", empty=False)
-    x = charts.x("m_kk", "m_kk: keys along k*", nice=False, grid=False)
-    y = charts.y("m_kv", "m_kv: keys along v*", nice=False, grid=False)
+    x, at_x = (charts.x(name, _ALONG_K, nice=False, grid=False) for name in ("m_kk", "at_kk"))
+    y, at_y = (charts.y(name, _ALONG_V, nice=False, grid=False) for name in ("m_kv", "at_kv"))
     colors = alt.Scale(scheme="viridis", reverse=True)
-    legend = alt.Legend(title="risk", orient="bottom", direction="horizontal", columns=3)
+    legend = alt.Legend(title="risk", orient="bottom", type="gradient", gradientLength=220)
     # the border of a cell hides the seam to the next
     cells = charts.part("plane").mark_rect(strokeWidth=1)
     minima = charts.part("minimum").transform_filter("!datum.at_infinity")
     kinds = ["matched", "mismatched", "other"]
     ends = alt.Color(
         "kind:N",
-        scale=alt.Scale(domain=kinds, range=[END_COLORS[kind] for kind in kinds]),
+        scale=alt.Scale(domain=kinds, range=[_ENDS[kind] for kind in kinds]),
         legend=alt.Legend(title=None, orient="top", columns=3),
     )
-    path = charts.part("flow")
+    # nothing drawn lies outside the cells, whose edges are thus the ends of the axes
+    path = charts.part("flow").transform_filter("isValid(datum.at_kk)")
     start = path.transform_filter("datum.order == 0")
     tips = charts.tooltip("m_kk", "m_kv", "risk")
     line: dict[str, Any] = {"strokeWidth": 3, "color": "white", "clip": True}
     return charts.layered(
         cells.encode(
-            x=charts.x("from_kk", "m_kk: keys along k*", nice=False, grid=False),
-            y=charts.y("from_kv", "m_kv: keys along v*", nice=False, grid=False),
+            x=charts.x("from_kk", _ALONG_K, nice=False, grid=False),
+            y=charts.y("from_kv", _ALONG_V, nice=False, grid=False),
             x2="to_kk",
             y2="to_kv",
             fill=alt.Fill("shown:Q", scale=colors, legend=legend),
             stroke=alt.Stroke("shown:Q", scale=colors, legend=None),
             tooltip=tips,
         ).add_params(pick),
-        path.mark_line(**line).encode(x=x, y=y, order="order:Q"),
+        path.mark_line(**line).encode(x=at_x, y=at_y, order="order:Q"),
         path.mark_line(**line | {"color": "black", "strokeWidth": 1.4}).encode(
-            x=x, y=y, order="order:Q"
+            x=at_x, y=at_y, order="order:Q"
         ),
         start.mark_point(size=90, fill="white", stroke="black", clip=True).encode(
             x=x, y=y, tooltip=tips
@@ -138,7 +182,7 @@ def _plane() -> Any:
         minima.mark_point(shape="diamond", size=170, filled=True, opacity=1.0, clip=True).encode(
             x=x, y=y, color=ends, tooltip=charts.tooltip("kind:N", "m_kk", "m_kv", "risk")
         ),
-        height=440,
+        height=480,
     )
 
 
@@ -148,7 +192,7 @@ def _descent(controls: Controls) -> Any:
     x = charts.x("after", "time + 0.01", log=True)
     y = charts.y("risk")
     tips = charts.tooltip("time", "risk", "m_kk", "m_kv", "m_vk", "m_vv")
-    shade = charts.color_of(controls.focus)
+    shade = charts.color_of(controls.focus, controls.activations)
     levels = (
         charts.part("minimum")
         .transform_filter("!datum.mirror")
@@ -211,24 +255,21 @@ class Landscape(View):
     columns = ("kind", "risk", "m_kk", "m_kv", "m_vk", "m_vv", "bias", "at_infinity")
     legend = False
 
+    def setting(self, controls: Controls) -> str:
+        return controls.words("activation", "m_kk", "m_kv")
+
     def calls(self, controls: Controls) -> list[Call]:
         task, name = controls.make_task(), controls.focus
         start = (controls.m_kk, controls.m_kv)
-        return [Call(plane_rows, (task, name)), Call(flow_rows, (task, name, *start))]
+        plane = Call(plane_rows, (task, name, _reach_of_start(*start)))
+        return [plane, Call(flow_rows, (task, name, *start))]
 
     def frame(self, rows: list[Row], controls: Controls) -> pd.DataFrame:
         frame = pd.DataFrame(rows)
-        wanted = (
-            "part",
-            "kind",
-            "risk",
-            "shown",
-            "time",
-            "order",
-            "at_infinity",
-            "mirror",
-            "minimum",
-        )
+        refused = frame[frame["part"] == REFUSED]
+        frame = _cut(frame) if refused.empty else refused
+        wanted = ["part", "kind", "risk", "shown", "time", "order", "at_infinity", "mirror"]
+        wanted += ["minimum"]
         return frame.reindex(columns=[*dict.fromkeys([*frame.columns, *wanted])])
 
     def panels(self, controls: Controls, shape: Any) -> list[Panel]:
@@ -238,21 +279,28 @@ class Landscape(View):
             Panel(_descent(controls), ("flow", "minimum")),
         ]
 
+    def drawn(self, frame: pd.DataFrame, controls: Controls) -> list[Panel]:
+        return [] if frame["part"].eq(REFUSED).all() else super().drawn(frame, controls)
+
     def marked(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return the minima without their mirror images."""
         minima = super().marked(frame)
         return minima[~minima["mirror"].eq(True)]
 
     def notes(self, frame: pd.DataFrame, controls: Controls) -> list[str]:
-        notes = []
+        notes = reasons(frame)
         flow = frame[frame["part"] == "flow"]
         if len(flow):
             end = flow.iloc[-1]
+            way = f"leads to the {end['minimum']} minimum"
+            if end["status"] != Status.CONVERGED:
+                way = f"heads towards the {end['minimum']} minimum (not converged)"
             notes.append(
-                f"From ({controls.m_kk:g}, {controls.m_kv:g}) the flow leads to the "
-                f"{end['minimum']} minimum: risk {end['risk']:.5g} at time {end['time']:.3g}, "
-                f"{end['status']}."
+                f"From ({controls.m_kk:g}, {controls.m_kv:g}) the flow {way}: risk "
+                f"{end['risk']:.5g} at time {end['time']:.3g}."
             )
+            if flow["at_kk"].isna().any():
+                notes.append("The path leaves the plane; its risk is drawn to the end.")
         if "at_infinity" in frame and frame["at_infinity"].eq(True).any():
             notes.append(
                 "A minimum at infinity has no place in the plane: the risk falls as the keys grow."
@@ -268,19 +316,21 @@ class Landscape(View):
     def static(self, report: Report | None) -> StaticTable:
         base = _START
         labels = [f"({x:g}, {y:g})" for x, y in _STATIC_STARTS]
-        rows: list[Row] = []
+        least = max(itertools.starmap(_reach_of_start, _STATIC_STARTS))
+        frames = []
         settings = itertools.product(base.activations, _STATIC_SIGNALS)
         for name, signal in reported(settings, report, self.name):
             task = base.make_task(signal=signal)
             given: Row = {"activation": name, "signal": signal}
-            rows += [row | given for row in plane_rows(task, name, _STATIC_POINTS)]
-            for label, (m_kk, m_kv) in zip(labels, _STATIC_STARTS, strict=True):
-                path = flow_rows(task, name, m_kk, m_kv)
-                rows += [row | given | {"start": label} for row in path]
-        frame = self.frame(rows, base)
+            plane = plane_rows(task, name, least, _STATIC_POINTS)
+            for label, start in zip(labels, _STATIC_STARTS, strict=True):
+                path = [row | {"start": label} for row in flow_rows(task, name, *start)]
+                drawn = self.frame([*plane, *path], base).assign(**given)
+                frames.append(drawn if label == labels[0] else drawn[drawn["part"] == "flow"])
+        frame = pd.concat(frames, ignore_index=True)
         kept = ["part", "activation", "signal", "start", "m_kk", "m_kv", "shown", "risk"]
         kept += ["from_kk", "from_kv", "to_kk", "to_kv", "kind", "m_vk", "m_vv", "bias"]
-        kept += ["at_infinity", "mirror", "time", "order", "minimum", "status"]
+        kept += ["at_kk", "at_kv", "at_infinity", "mirror", "time", "order", "minimum", "status"]
         return StaticTable(
             frame[kept],
             (
@@ -292,5 +342,8 @@ class Landscape(View):
                 ),
             ),
             {"": Variant(base, ("activation", "signal", "start"))},
-            columns=self.columns[:6],
+            columns=(*self.columns[:6], "at_infinity"),
+            note=f"The flow has {len(labels)} starts; a click into the plane chooses the nearest.",
+            notes=self.notes,
+            setting=f"spiked-SLR, length L = {base.length}, noise Δ = 0",
         )

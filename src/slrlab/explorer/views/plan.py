@@ -24,7 +24,7 @@ from slrlab.experiments.stored import (
 )
 from slrlab.explorer import charts
 from slrlab.explorer.controls import Controls
-from slrlab.explorer.tables import reasons, rows_or_reason, script
+from slrlab.explorer.tables import reasons, rows_or_reason, script, words
 from slrlab.explorer.view import Call, Choice, Panel, StaticTable, Variant, View
 from slrlab.explorer.views.population import population_calls
 from slrlab.explorer.views.samples import bayes_rows, trained_calls
@@ -142,6 +142,18 @@ def _alphas(controls: Controls) -> Any:
     return charts.layered(*lines, marked, open_circles, title=title)
 
 
+def _cannot(rows: pd.DataFrame, controls: Controls) -> list[str]:
+    """Return which activations stay above the demanded risk at all stored signals."""
+    grid = stored_population(controls.task, controls.noise)
+    grid = grid[grid["length"] == controls.length]
+    least = grid.groupby("activation", sort=False)["risk"].min()
+    above = least[(least > controls.target) & least.index.isin(controls.activations)]
+    return [
+        f"{name} cannot at signals up to {grid['signal'].max():g}: there its risk is {risk:.3g}."
+        for name, risk in above.items()
+    ]
+
+
 _SCRIPT = """
 import pandas as pd
 
@@ -176,6 +188,11 @@ class Plan(View):
     start = _START
     drawn_by = ("activations", "length")
     columns = ("activation", "length", "signal", "alpha", "value", "possible", "note")
+
+    def setting(self, controls: Controls) -> str:
+        bound = "at most" if controls.demand == "risk" else "at least"
+        demand = f"{words(controls.demand)} {bound} {controls.target:g}"
+        return f"{controls.words()}, {demand}"
 
     def calls(self, controls: Controls) -> list[Call]:
         own = tuple(name for name in controls.activations if name not in STANDARD)
@@ -278,6 +295,8 @@ class Plan(View):
             ),
             {"": Variant(_START, ("target",), {"tokens": "length"}, ("length",))},
             part="length",
+            setting="spiked-SLR, noise Δ = 0",
+            notes=_cannot,
             columns=("activation", "tokens", "signal"),
             note="The signals are interpolated in a table: at them the risk is within 0.5 % of the "
             "demanded one. The script computes them to seven digits. Open circles: the theory of "

@@ -146,12 +146,13 @@ class Population(View):
         frame = frame[columns].assign(tokens=pd.to_numeric(frame["length"]))
         defaults = Controls()
         signals = tuple(SIGNALS["spiked"])
+        most = {name: max(known) for name, known in SIGNALS.items()}
         lengths = tuple(map(str, LENGTHS))
         return StaticTable(
             frame,
             (
                 Choice("task", "task", tuple(SIGNALS), defaults.task),
-                Choice("signal", "signal ν", signals, defaults.signal),
+                Choice("signal", "signal ν", signals, defaults.signal, most={"task": most}),
                 Choice("length", "length L", lengths, defaults.length),
             ),
             {
@@ -160,4 +161,5 @@ class Population(View):
             },
             columns=self.columns[:4],
             variant_label="against",
+            setting="noise Δ = 0, infinite data",
         )

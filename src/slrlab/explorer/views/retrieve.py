@@ -87,7 +87,9 @@ def _plane(controls: Controls) -> Any:
     x = charts.x("score", "key score χ*", padding=16)
     y = charts.y("value", "value z*", padding=16)
     size = alt.Size("weight:Q", scale=alt.Scale(domain=[0, 1], range=[15, 700], clamp=True))
-    dots = tokens.mark_circle(color=charts.color_of(controls.focus), opacity=0.6)
+    dots = tokens.mark_circle(
+        color=charts.color_of(controls.focus, controls.activations), opacity=0.6
+    )
     needle = tokens.transform_filter("datum.relevant")
     return charts.layered(
         dots.encode(x=x, y=y, size=size.legend(None), tooltip=tips),
@@ -185,6 +187,9 @@ class Retrieve(View):
     part = "prediction"
     columns = ("activation", "weight", "prediction", "label")
 
+    def setting(self, controls: Controls) -> str:
+        return controls.words("seed", "activation")
+
     def calls(self, controls: Controls) -> list[Call]:
         task = controls.make_task()
         stored = all(stored_population_row(task, name) for name in controls.activations)
@@ -244,6 +249,7 @@ class Retrieve(View):
             frames.append(curve.assign(signal=signal))
         frame = pd.concat(frames, ignore_index=True)
         lengths = tuple(map(str, _STATIC_LENGTHS))
+        top, others = _STATIC_TOKENS
         return StaticTable(
             frame,
             (
@@ -252,4 +258,7 @@ class Retrieve(View):
                 Choice("seed", "draw", _STATIC_SEEDS, 1),
             ),
             {"": Variant(base, ("signal", "seed", "length"), {"tokens": "length"})},
+            setting="spiked-SLR, noise Δ = 0",
+            note=f"At most {top + others + 1} tokens are drawn: the {top} of largest score, the "
+            f"relevant one, and {others} spread over the ranks below.",
         )

@@ -141,6 +141,11 @@ class Samples(View):
     part = "trained"
     columns = ("activation", "alpha", "risk", "error", "ridge_k", "ridge_v", "trusted", "status")
 
+    def setting(self, controls: Controls) -> str:
+        if controls.ridge == "given":
+            return controls.words("ridge_k", "ridge_v")
+        return f"{controls.words()}, best ridges"
+
     def calls(self, controls: Controls) -> list[Call]:
         task = controls.make_task()
         ridges = (controls.ridge_k, controls.ridge_v) if controls.ridge == "given" else None
@@ -176,7 +181,7 @@ class Samples(View):
 
         shade = charts.color(controls.activations)
         dash = charts.dashes(controls.activations)
-        x = charts.x("alpha", "samples per dimension α", log=True)
+        x = charts.x("alpha", "samples per dimension α", log=True, values=ALPHAS)
         y = charts.y("risk", domainMin=0.0)
         trained, bayes = charts.part("trained"), charts.part("bayes")
         tips = charts.tooltip(
@@ -263,4 +268,6 @@ class Samples(View):
             pd.concat(frames, ignore_index=True),
             (Choice("signal", "signal ν", TRAINED_SIGNALS, base.signal),),
             {"": Variant(base, ("signal",))},
+            notes=self.notes,
+            setting=f"spiked-SLR, length L = {base.length}, noise Δ = 0, best ridges",
         )
