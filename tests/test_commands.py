@@ -33,6 +33,7 @@ NOT_RUN = {
     "reproduce --explorer": "as above",
     "retrieval --profile quick --out results": "needs an extra; its tests train small models",
     "sweep curve.toml --cluster tcp://127.0.0.1:8786": "the tests of the cluster start one",
+    "sweep sgd.toml": "trains sixteen times; `sgd_retrieval` has its own tests",
     "transfer --atlas --csv transfer.csv": "fits all activations",
     "transfer --atlas --use 2,100,1000 --csv transfer.csv": "as above",
     "specialise --signals 16,6 --probabilities 0.6,0.4 --activation bayes-softmax "
@@ -113,7 +114,7 @@ def test_other_commands_on_the_pages_name_what_exists():
             extras = re.findall(r"\[(.*)\]", words[1])
             named = {name for group in extras for name in group.split(",")}
             assert named <= set(project["optional-dependencies"]), words
-    assert seen <= {"slrlab", ".venv/bin/slrlab", "make", "pip", "source", "dask", "python"}
+    assert seen <= {"slrlab", ".venv/bin/slrlab", "make", "pip", "source", "dask", "python", "cat"}
 
 
 def prepare(folder):

@@ -28,6 +28,9 @@ LISTING = {
     "task": ("cli/test_main.py model/test_tasks.py", "spikey or unknown_tasks or narrow"),
 }
 
+NAMES = [name for name in RECIPES if name != "activation"]
+NAMES.append(pytest.param("activation", marks=pytest.mark.slow))
+
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory):
@@ -45,7 +48,7 @@ def test_there_is_a_recipe_for_each_thing_to_add():
     assert list(RECIPES) == ["activation", "task", "figure", "sweep computation", "command"]
 
 
-@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_recipe_is_one_file_and_its_command_works(package, name, tmp_path):
     (path,) = re.findall(r"`(src/slrlab/\S+\.py)`", RECIPES[name])
     file, test = re.findall(r"^```python\n(.*?)^```", RECIPES[name], re.S | re.M)

@@ -282,6 +282,7 @@ KEYS = {
     "CapacityRun": "status feature_map pairs key_size dimension seed ended steps loss best_loss "
     "mean_loss mean_loss_error floor drift losses seconds",
     "CapacityTest": "status rows runs",
+    "SgdRetrieval": "status risk risk_error goal signal signal_error",
     "TrainedModel": "status loss accuracy steps steps_to_99 checks vector",
     "RiskGradient": "status risk error gradient_k gradient_v bias_gradient gradient_error order "
     f"bias activation {WHERE}",

@@ -73,7 +73,7 @@ def test_the_default_values_include_spiked():
         (("depth",), r"^direction must be one of similarity, needles, variance, got depth$"),
         (("needles", [5]), r"^length must be at least 5 for the task needles"),
         (("needles", []), r"^values must be one or more numbers, got an empty list$"),
-        (("similarity", [2.0]), r"^similarity must be a number from 0 to 1, got 2.0$"),
+        (("similarity", [2.0]), r"^values must be a number from 0 to 1, got 2.0$"),
     ],
 )
 def test_bad_input(arguments, message):
@@ -84,5 +84,5 @@ def test_bad_input(arguments, message):
 def test_no_activation_is_refused():
     with pytest.raises(ValueError, match=r"^activations must be names or activations"):
         best_activation(SpikedSLR(1.0, 2), [])
-    with pytest.raises(ValueError, match=r"^activation must be one of"):
+    with pytest.raises(ValueError, match=r"^activation must be a name or an expression"):
         best_activation(SpikedSLR(1.0, 2), "softmax,nothing")

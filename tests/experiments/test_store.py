@@ -128,7 +128,7 @@ def test_a_truncated_file_is_refused(tmp_path, share):
     whole = path.read_bytes()
     path.write_bytes(whole[: int(share * len(whole))])
     before = path.read_bytes()
-    with pytest.raises(StoreError, match="move it away to start anew"):
+    with pytest.raises(StoreError, match="move it away to start a new store"):
         Store(path)
     assert path.read_bytes() == before
 

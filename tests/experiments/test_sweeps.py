@@ -455,7 +455,10 @@ def test_a_simulation_too_large_for_now_is_no_result(tmp_path, monkeypatch):
         ('compute = "bayes"\n[settings]\nalpha = -1', "alpha must be a finite number > 0"),
         ('compute = "population"\n[settings]\nalpha = 1', "setting must be one of .*, got alpha"),
         ('compute = "population"\n[settings]\nsignal = -1', "signal must be a number >= 0"),
-        ('compute = "population"\n[settings]\nactivation = "no"', "activation must be one of"),
+        (
+            'compute = "population"\n[settings]\nactivation = "no"',
+            "activation must be a name or an expression",
+        ),
         ('compute = "population"\n[grid]\nsignal = 3', "grid signal must be a list of values"),
         ('compute = "population"\ngrid = 3', r"grid must be a table \[grid\]"),
         ('compute = "population"\npoints = 3', r"points must be tables \[\[points\]\]"),

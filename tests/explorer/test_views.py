@@ -162,7 +162,11 @@ def test_the_atlas_ranks_an_activation_of_ones_own():
     notes = view.notes(ranked, controls)
     assert any(note.startswith(f"{own}: rank ") for note in notes)
     names = {*stored("atlas")["activation"], own}
-    assert ranked[ranked["part"] == "ranking"]["rank"].tolist() == list(range(1, len(names) + 1))
+    ranking = ranked[ranked["part"] == "ranking"].set_index("activation")
+    assert set(ranking.index) == names
+    assert ranking["rank"].is_monotonic_increasing
+    assert ranking["rank"].max() <= len(names)
+    assert ranking.loc[own, "rank"] == ranking.loc["linear", "rank"]  # equal losses share a rank
 
 
 def test_plan_has_what_require_answers_and_says_what_cannot():

@@ -153,3 +153,20 @@ def test_stages_of_heads_in_the_seeds_of_the_choice_and_in_held_out_ones():
     figure = figure_module("specialisation").draw(table)
     marks = [line for line in figure.axes[2].lines if line.get_markerfacecolor() == "white"]
     assert marks  # the seeds that differ are drawn
+
+
+def test_the_ends_of_training_on_the_sphere_are_those_of_the_page():
+    ends = pd.read_csv(TABLES / "sphere-ends.csv")
+    flows = ends[ends["method"] == "flow"].groupby("case")["minimum"].value_counts().to_dict()
+    assert {case.split("$")[0] for case, _ in flows} == {"on M, ", "random, ", "descent, "}
+    shares = {
+        ("on M, $\\lambda=0.1$", "matched"): 30,
+        ("random, $\\lambda=0.1$", "mismatched"): 16,
+        ("random, $\\lambda=0.9$", "other"): 27,
+        ("random, $\\lambda$ falls from 1", "matched"): 27,
+        ("descent, $\\lambda$ falls from 2", "matched"): 10,
+    }
+    assert {key: flows[key] for key in shares} == shares
+    descents = ends[ends["method"] == "descent"]
+    assert len(descents) == 10
+    assert (descents["kappa"].abs() > 0.99).all()

@@ -98,7 +98,7 @@ def test_a_table_that_is_not_of_the_figure_is_refused(toy, tmp_path):
         redraw_figure(name, file, tmp_path)
     for content in (b"", b"\x89PNG\xff\xfe"):
         file.write_bytes(content)
-        with pytest.raises(ValueError, match="got a file that is no CSV table"):
+        with pytest.raises(ValueError, match="got a file that is not a CSV table"):
             redraw_figure(name, file, tmp_path)
 
 

@@ -23,12 +23,12 @@ ABOUT = About(
     title="Labelled locations against y's: overlap of the keys, test risk and exchange rate",
     caption="""
     Left: squared cosine of the keys with their teacher, fitted to labelled locations (marks) and
-    trained from y alone at the best ridges (line: theory). Middle: test risk after the values are
+    trained from y alone at the best ridges (line: theory); middle: test risk after the values are
     fitted to y. Right: number of y's per labelled location with which training from y alone reaches
-    the same overlap; open marks are the ridge of the largest overlap, full ones that of the least
-    risk, with the standard error from the overlap. Crosses rest on theory at the edge of its
-    stability. For trained attention a label is worth three to five y's. Both losses have nearly the
-    same overlap; on max-SLR cross entropy has the lower test risk from alpha 1 on.
+    the same overlap, with its standard error; open marks are the ridge of the largest overlap, full
+    ones that of the least risk, and crosses rest on theory at the edge of its stability. For
+    trained attention a label is worth three to five y's. Both losses have nearly the same overlap;
+    on max-SLR cross entropy has the lower test risk from alpha 1 on.
     """,
     costs={"y alone": 200.0, "labels": 200.0, "labels: Bayes": 5.0},
     compiled=True,

@@ -26,16 +26,15 @@ if TYPE_CHECKING:
 ABOUT = About(
     title="What the weights find, and how much is read from it, spiked-SLR, signal 9, length 10",
     caption="""
-    Left and middle: how often a token of a given weight is the relevant one; on the grey
-    diagonal the weight is this probability. Left, infinite data, weights times their best
-    factor, which the values apply: softmax and the sigmoid with its best bias lie on the
-    diagonal, sparsemax close to it. The others read too much from tokens of small weight and
-    too little from most of large weight. Middle, softmax trained on 16 samples per dimension:
-    with a strong ridge of the keys it is less sure than it could be (large weights above the
-    diagonal), with a weak one it is surer than it should be. Right, infinite data: mean weight
-    on the relevant token, times its best factor, which is 1 − risk, against the hit rate.
-    Increasing activations lie on one vertical line: who is found is the same, how much is read
-    differs.
+    Left and middle: how often a token of a given weight is the relevant one; on the grey diagonal
+    the weight is this probability. Left, infinite data, weights times their best factor: softmax
+    and the sigmoid with its best bias lie on the diagonal, sparsemax close to it, and the others
+    read too much from tokens of small weight and too little from most of large weight. Middle,
+    softmax trained on 16 samples per dimension: with a strong ridge of the keys it is less sure
+    than it could be (large weights above the diagonal), with a weak one surer than it should be.
+    Right, infinite data: mean weight on the relevant token, times its best factor (this is 1 −
+    risk), against the hit rate; increasing activations lie on one vertical line, so who is found is
+    the same and how much is read differs.
     """,
     costs={"reliability": 8.0, "weights": 8.0},
     compiled=True,
