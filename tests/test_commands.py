@@ -137,7 +137,7 @@ def prepare(folder):
 def smaller(words):
     """Return a command at the sizes of ``SMALLER``, for the options it has or would need."""
     name, *rest = words
-    changed = SMALLER.get(name, {})
+    changed = {} if "--from" in rest else SMALLER.get(name, {})
     for option, value in changed.items():
         if option in rest:
             rest[rest.index(option) + 1] = value

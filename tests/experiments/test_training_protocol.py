@@ -93,7 +93,9 @@ def test_theory_is_simulated_training(name):
 @pytest.mark.parametrize("name", UNSTABLE)
 def test_the_theory_reports_where_it_does_not_hold(name):
     theory = erm_theory(TASK, name, alpha=ALPHA, ridge_k=1.0, ridge_v=1.0, tolerance=5e-3)
-    assert theory.status in (Status.UNSTABLE, Status.NOT_CONVERGED), UNSTABLE[name]
+    # which of these it is depends on rounding where keys vanish; never the status of a trusted risk
+    doubtful = (Status.UNSTABLE, Status.NOT_CONVERGED, Status.INACCURATE)
+    assert theory.status in doubtful, UNSTABLE[name]
 
 
 @pytest.mark.slow
@@ -150,8 +152,8 @@ def test_the_theory_reports_weights_that_jump(name):
     assert jumps(make_activation(name))
     setting = {"alpha": 32.0, "ridge_k": 0.0, "ridge_v": 1.0}
     theory = erm_theory(TASK, name, **setting, tolerance=2e-2)
-    assert theory.status is Status.UNSTABLE
-    assert theory.trace_gap > MOST_GAP
+    assert theory.status in (Status.UNSTABLE, Status.NOT_CONVERGED, Status.DIVERGED)
+    assert not theory.trace_gap <= MOST_GAP  # nan after a divergence
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ TABLES = Path(__file__).parents[2] / "docs" / "assets" / "tables"
 LINES = {
     "departures": [5, 5, 5, 5, 4, 4, 4, 3],
     "heads": [6, 5, 5, 3],
-    "labels": [9, 7, 5],
+    "labels": [9, 7, 9],
     "marion": [7, 2, 2],
     "specialisation": [9, 5, 4],
     "sphere": [3, 4, 2, 4, 5, 8, 4, 4],
