@@ -65,6 +65,7 @@ from slrlab import (
 from slrlab.experiments.comparison import compare_erm
 from slrlab.experiments.dimensions import extrapolate_amp, extrapolate_erm
 from slrlab.experiments.law_gap import law_gap
+from slrlab.experiments.sgd_retrieval import SgdRetrieval
 from slrlab.retrieval import TrainedModel, train_capacity
 from slrlab.theory.population.rates import RateFit
 
@@ -163,6 +164,9 @@ MAKERS = {
 POINT = slrlab.FullOrderParameters(1, 0, 0, 1, 1, 0, 1)
 # one setting, or counts: nothing to draw
 SINGLE = {
+    "SgdRetrieval": lambda: SgdRetrieval(
+        Status.SAMPLED, risk=0.2, risk_error=0.01, goal=0.19, signal=4.0, signal_error=0.1
+    ),
     "BayesOptimal": lambda: bayes_optimal(TASK, alpha=2.0),
     "BayesRisk": lambda: bayes_risk(TASK),
     "BiasLimit": lambda: bias_limit(TASK, "softplus-biased", [-4.0, -6.0]),
