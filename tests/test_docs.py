@@ -84,6 +84,7 @@ def brief(tmp_path_factory):
     return build(tmp_path_factory.mktemp("brief"), "-t", "brief", "-D", "plot_gallery=0")
 
 
+@pytest.mark.slow
 def test_pages_build_strictly_with_what_the_code_says(brief):
     pages = pages_of(brief)
     assert any("<math" in text for text in pages.values())
@@ -100,6 +101,7 @@ def plain_code(text):
     return re.sub(r"</span>(\s*)<span class=\"pre\">", r"\1", text)
 
 
+@pytest.mark.slow
 def test_pages_lead_nowhere_wrong_and_need_no_network(brief):
     assert broken_links(brief) == []
     assert loaded_from_elsewhere(brief) == []

@@ -28,8 +28,8 @@ LISTING = {
     "task": ("cli/test_main.py model/test_tasks.py", "spikey or unknown_tasks or narrow"),
 }
 
-NAMES = [name for name in RECIPES if name != "activation"]
-NAMES.append(pytest.param("activation", marks=pytest.mark.slow))
+QUICK = "sweep computation"
+NAMES = [pytest.param(name, marks=[pytest.mark.slow] * (name != QUICK)) for name in RECIPES]
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -16,6 +17,7 @@ import pytest
 
 from slrlab import NeedlesSLR, minimal_risk
 from slrlab._errors import ClusterError, StoreError
+from slrlab.experiments import runner
 from slrlab.experiments.cluster import Cluster
 from slrlab.experiments.store import Store
 from slrlab.experiments.sweeps import run
@@ -150,6 +152,7 @@ def test_kill_the_main_process(sweep_file, undisturbed, tmp_path):
         time.sleep(0.02)
 
 
+@pytest.mark.slow
 def test_an_interrupt_is_one_line(sweep_file, undisturbed, tmp_path):
     path = tmp_path / "store.sqlite"
     line = command(sweep_file, path, "--workers", "2")
@@ -322,7 +325,8 @@ def _busy(seconds):
     return start, time.monotonic()
 
 
-def test_no_cluster_answers(tmp_path):
+def test_no_cluster_answers(tmp_path, monkeypatch):
+    monkeypatch.setattr(runner, "Cluster", partial(Cluster, timeout=0.5))
     with pytest.raises(ClusterError, match="no cluster answers at tcp://127"):
         run_sweep(QUICK, tmp_path / "store.sqlite", cluster="tcp://127.0.0.1:9")
 

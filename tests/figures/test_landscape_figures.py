@@ -24,10 +24,10 @@ def made(tmp_path_factory):
     return make
 
 
-LONG = [pytest.param(name, marks=pytest.mark.slow) for name in ("5", "minima", "tension")]
+LONG = [pytest.param(name, marks=pytest.mark.slow) for name in ("5", "basins", "minima", "tension")]
 
 
-@pytest.mark.parametrize("name", ["4", "basins", *LONG])
+@pytest.mark.parametrize("name", ["4", *LONG])
 def test_the_picture_comes_from_the_table_alone(made, name):
     import matplotlib.pyplot as plt
 

@@ -38,16 +38,37 @@ def print_problems(lines: Sequence[object]) -> None:
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table on stdout."""
+    """Print a table on stdout. Where the screen is wide enough, no word is broken."""
+    from rich import box
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title=title, title_justify="left")
-    for column in columns:
-        table.add_column(column, overflow="fold")
+    console = Console()
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.show_edge = False
+    for head, width in zip(columns, _widths(columns, rows, console.width), strict=True):
+        table.add_column(head, overflow="fold", width=width)
     for row in rows:
         table.add_row(*row)
-    Console().print(table)
+    console.print(table)
+
+
+def _widths(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], screen: int
+) -> list[int] | list[None]:
+    """Return widths that hold whole words, wider from the left; None each if there is no room."""
+    widths, spare = [], screen - 2 * len(columns)
+    texts = list(zip(columns, *rows, strict=True))
+    for column in texts:
+        widths.append(max(len(word) for text in column for word in text.split() or [""]))
+    spare -= sum(widths)
+    if spare < 0:
+        return [None] * len(columns)
+    for index, column in enumerate(texts):
+        more = min(spare, max(map(len, column)) - widths[index])
+        widths[index] += more
+        spare -= more
+    return widths
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from slrlab import MaxSLR, SpikedSLR, amp_state_evolution, bayes_optimal
         (SpikedSLR(1.0, 1, 0.5), 2.0),
         (SpikedSLR(math.inf, 4, 0.5), 2.0),
         (MaxSLR(1.0, 1, 0.5), 2.0),
-        (MaxSLR(2.0, 2, 0.5), 2.0),
+        pytest.param(MaxSLR(2.0, 2, 0.5), 2.0, marks=pytest.mark.slow),
     ],
     ids=str,
 )

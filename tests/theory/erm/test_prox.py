@@ -69,11 +69,21 @@ def samples(arrays, numbers, activation):
     return prox_reference._Samples(*omegas(arrays, numbers), numbers[-2], numbers[-1], weights)
 
 
+def slow(*values):
+    return pytest.param(*values, marks=pytest.mark.slow)
+
+
 @by_name(ALL)
-@pytest.mark.parametrize("length", [1, 2, 3, 8])
 @pytest.mark.parametrize(
-    ("V_k", "search"),
-    [(1.0, codes.EVERYWHERE), (5.0, codes.EVERYWHERE), (5.0, codes.FROM_FIELD)],
+    ("length", "V_k", "search"),
+    [
+        (1, 1.0, codes.EVERYWHERE),
+        (2, 5.0, codes.FROM_FIELD),
+        (3, 5.0, codes.EVERYWHERE),
+        *(slow(length, 1.0, codes.EVERYWHERE) for length in (2, 3, 8)),
+        *(slow(length, 5.0, codes.EVERYWHERE) for length in (1, 2, 8)),
+        *(slow(length, 5.0, codes.FROM_FIELD) for length in (1, 3, 8)),
+    ],
 )
 def test_the_kernel_is_its_reference(activation, length, V_k, search):
     arrays, numbers = fields(length, 200, seed=length), order(V_k)

@@ -93,6 +93,7 @@ def test_a_minimum_that_keys_leave_the_plane_from():
     assert (below.kind, above.kind) == ("matched", "mismatched")
 
 
+@pytest.mark.slow
 def test_keys_are_followed_to_one_length_whatever_the_steps():
     given = {"signals": (0.9, 1.1), "anchors": 2, "longest": 20.0, "resolution": 0.8}
     coarse, fine = (
