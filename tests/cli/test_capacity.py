@@ -6,7 +6,7 @@ import pandas as pd
 
 
 def test_a_table_json_and_files(run, written):
-    arguments = ["--feature-map", "softmax,elu+1", "--pairs", "20", "--max-steps", "200"]
+    arguments = ["--feature-map", "softmax,elu+1", "--pairs", "20", "--max-steps", "100"]
     out, table = written("capacity", *arguments)
     assert "Schlag et al. 2021" in out
     assert "softmax" in out

@@ -4,6 +4,7 @@ import json
 import math
 
 import pandas as pd
+import pytest
 
 from slrlab.figures.registry import FIGURES
 
@@ -27,6 +28,7 @@ def test_claims(run, only_progress):
     assert "claim must be one of C1" in err
 
 
+@pytest.mark.slow
 def test_figure(run, tmp_path):
     code, out, _ = run("figure", "length", "--profile", "toy", "--out", str(tmp_path))
     assert code == 0

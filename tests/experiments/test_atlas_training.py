@@ -119,6 +119,7 @@ def covered(name, time):
     return [(flow.risk[0] - flow.risk[-1]) / (flow.risk[0] - least) for flow in flows]
 
 
+@pytest.mark.slow
 def test_the_training_time_is_when_the_flows_have_covered_the_fraction(frame):
     row = row_of(frame, "linear", math.inf)
     assert row["reached"] == STARTS
@@ -160,6 +161,7 @@ def test_a_risk_that_is_trivial_or_worse_is_marked_and_has_no_rank(frame, monkey
     assert math.isnan(rank_agreement(moved)[ALPHA])  # only softmax is left
 
 
+@pytest.mark.slow
 def test_a_number_that_is_not_to_be_trusted_has_its_reason(monkeypatch):
     theory = erm_theory(TASK, "linear", alpha=ALPHA, ridge_k=1e3, ridge_v=1e3, tolerance=0.1)
     for status, replicon, words in (
@@ -230,6 +232,7 @@ def test_texts_have_the_risks_and_the_reasons(frame):
     assert "continuous" in cells["hardmax"][-1]
 
 
+@pytest.mark.slow
 def test_the_files_of_the_atlas_have_the_columns_of_training(frame, tmp_path):
     from PIL import Image
 

@@ -39,7 +39,14 @@ def test_the_best_elementwise_map_sees_the_mean_length_only():
     assert random.risk <= minimal_risk(SpikedSLR(4.0, "1,2,6"), "sigmoid").risk + 1e-4
 
 
-@pytest.mark.parametrize("task", [SpikedSLR(9.0, 10), SpikedSLR(2.0, "1,2,3"), MaxSLR(3.0, 5)])
+@pytest.mark.parametrize(
+    "task",
+    [
+        SpikedSLR(9.0, 10),
+        pytest.param(SpikedSLR(2.0, "1,2,3"), marks=pytest.mark.slow),
+        MaxSLR(3.0, 5),
+    ],
+)
 def test_the_best_normalised_map_is_the_exponential(task):
     best = best_normalised(task)
     slopes = np.diff(best.values) / np.diff(best.scores)

@@ -39,6 +39,7 @@ def test_theory_and_simulation_agree(setting):
     assert result.family_p > 1e-3, result.p_values
 
 
+@pytest.mark.slow
 def test_weak_ridges_part_theory_and_simulation():
     """Where the prox jumps, training ends between the two forms of the theory."""
     task, given = SpikedSLR(2.0, 3), {"alpha": 2.0, "ridge_k": 0.004, "ridge_v": 0.4}

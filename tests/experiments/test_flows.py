@@ -24,8 +24,8 @@ SMALL = (OFF[0], [0.03, 0.06, 0.03, 0.06])  # weights of linear attention sum to
     ("task", "activation", "start", "rate"),
     [
         (TASK, "softmax", OFF, 0.01),
-        (TASK, "softmax", ON, 0.01),
-        (TASK, "linear", SMALL, 0.004),
+        pytest.param(TASK, "softmax", ON, 0.01, marks=pytest.mark.slow),
+        pytest.param(TASK, "linear", SMALL, 0.004, marks=pytest.mark.slow),
         pytest.param(MaxSLR(2.0, 3), "softmax", OFF, 0.01, marks=pytest.mark.slow),
     ],
     ids=["spiked-softmax", "on-M", "spiked-linear", "max-softmax"],

@@ -83,9 +83,8 @@ def test_trained_attention(task):
         assert abs(normal_score(gap)) < 3.0, name
 
 
-@pytest.mark.parametrize(
-    "task", [TASKS[0], pytest.param(TASKS[1], marks=pytest.mark.slow)], ids=lambda task: task.name
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
 def test_message_passing_ends_at_the_bayes_optimum(task):
     """Each iteration by Student's t; the end also against the fixed point."""
     both = compare_amp(task, alpha=2.0, dim=400, seeds=8, steps=8, test_samples=2000)

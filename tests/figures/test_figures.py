@@ -24,7 +24,9 @@ def pixels(path, color, tolerance):
     return (np.abs(picture - wanted).sum(axis=-1) < tolerance).sum()
 
 
-@pytest.fixture(scope="module", params=["2", pytest.param("length", marks=pytest.mark.slow)])
+@pytest.fixture(
+    scope="module", params=[pytest.param(name, marks=pytest.mark.slow) for name in ("2", "length")]
+)
 def toy(request, tmp_path_factory):
     paths = make_figure(request.param, tmp_path_factory.mktemp("figure"), profile="toy")
     return request.param, paths

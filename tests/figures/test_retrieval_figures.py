@@ -149,7 +149,7 @@ def test_few_activations_have_no_correlation_and_are_drawn():
     assert len(figure_prediction.draw(few).axes[0].lines) == 2
 
 
-@pytest.mark.parametrize("name", ["retrieval", "prediction"])
+@pytest.mark.parametrize("name", ["retrieval", pytest.param("prediction", marks=pytest.mark.slow)])
 def test_the_files_are_written_and_drawn_again(name, tmp_path):
     paths = make_figure(name, tmp_path, profile="toy")
     assert [path.suffix for path in paths] == [".csv", ".png", ".pdf"]

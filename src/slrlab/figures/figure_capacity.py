@@ -25,8 +25,8 @@ ABOUT = About(
     whose mean gives queries unequal weights), against N. Lines: the floor (1 - m/N)/2 of any map
     with m features; softmax has none and solves every N. elu+1 (m = 64) and DPFP-1 (m = 128)
     end on theirs once N exceeds m; random features (FAVOR+) stay far above. Not drawn are the
-    steps: DPFP-1 at N = 100 was published as solved in 600 and takes 4200 and 6000 here, with one
-    seed of three that fails; softmax at N = 200, published at 200, takes 200 to 300.
+    steps: DPFP-1 at N = 100 was published as solved in 600 and takes 1400 to 6000 in the stored
+    full run; softmax at N = 200, published at 200, takes 200 to 300.
     """,
     costs={"capacity": 120.0},
     compiled=True,

@@ -120,10 +120,10 @@ def _largest_miss(comparison, allowance):
     ("task", "alpha"),
     [
         (SpikedSLR(2.0, 3, 0.3), 2.0),
-        (SpikedSLR(5.0, 3), 1.5),
-        (SpikedSLR(2.0, "1,2,3", 0.3), 2.0),
+        pytest.param(SpikedSLR(5.0, 3), 1.5, marks=pytest.mark.slow),
+        pytest.param(SpikedSLR(2.0, "1,2,3", 0.3), 2.0, marks=pytest.mark.slow),
         (MaxSLR(2.0, 3, 0.3), 2.0),
-        (MaxSLR(INF, "1,2,3"), 3.0),
+        pytest.param(MaxSLR(INF, "1,2,3"), 3.0, marks=pytest.mark.slow),
     ],
     ids=str,
 )

@@ -12,7 +12,13 @@ from slrlab.theory.bayes_optimal.spiked import SpikedChannel
 thresholds = cache(bayes_thresholds)
 
 
-@pytest.mark.parametrize(("signal", "above"), [(0.0, 1.5e-3), (2.0, 1.5e-3), (10.0, 0.03)])
+@pytest.mark.parametrize(
+    ("signal", "above"),
+    [
+        (0.0, 1.5e-3),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in ((2.0, 1.5e-3), (10.0, 0.03))),
+    ],
+)
 def test_thresholds_without_noise(signal, above, iterate):
     """Plain iteration ends on the poor branch just below the threshold, and leaves it above."""
     task = SpikedSLR(signal, 3)

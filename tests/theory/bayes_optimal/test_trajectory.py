@@ -12,7 +12,7 @@ from slrlab import MaxSLR, SpikedSLR, amp_state_evolution, bayes_optimal
     ("task", "alpha"),
     [
         (SpikedSLR(2.0, 3, 0.3), 2.0),
-        (SpikedSLR(2.0, 3), 0.9),
+        pytest.param(SpikedSLR(2.0, 3), 0.9, marks=pytest.mark.slow),
         (SpikedSLR(2.0, 3), 1.5),
         (SpikedSLR(0.0, "1,2,3", 0.5), 1.0),
         (SpikedSLR(1.0, 1, 0.5), 2.0),

@@ -121,7 +121,13 @@ MAX = MaxSLR(signal=math.inf, length="2,3", noise=0.3)
 
 @pytest.mark.parametrize(
     ("task", "activation"),
-    [(SPIKED, "softmax"), (SPIKED, "erf"), (SPIKED, "softplus"), (MAX, "softmax"), (MAX, "linear")],
+    [
+        (SPIKED, "softmax"),
+        pytest.param(SPIKED, "erf", marks=pytest.mark.slow),
+        (SPIKED, "softplus"),
+        (MAX, "softmax"),
+        (MAX, "linear"),
+    ],
 )
 def test_limits_without_information(task, activation):
     few = erm_theory(task, activation, alpha=1e-4, ridge_k=0.5, ridge_v=0.5, tolerance=1e-3)

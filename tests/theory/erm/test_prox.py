@@ -101,7 +101,7 @@ def test_the_kernel_is_its_reference(activation, length, V_k, search):
 
 
 @by_name(ALL)
-@pytest.mark.parametrize("V_k", [1.0, 5.0])
+@pytest.mark.parametrize("V_k", [pytest.param(1.0, marks=pytest.mark.slow), 5.0])
 def test_remembered_minima_are_those_of_a_full_search(activation, V_k):
     """From a search at other overlaps, but where samples have got second minima since."""
     arrays, numbers = fields(3, 400), order(V_k)
@@ -171,7 +171,7 @@ def test_the_prox_is_stationary_and_a_minimum(activation, V_k):
 
 
 @by_name(ALL)
-@pytest.mark.parametrize("V_k", [1.0, 5.0])
+@pytest.mark.parametrize("V_k", [pytest.param(1.0, marks=pytest.mark.slow), 5.0])
 def test_the_prox_is_the_global_minimum(activation, V_k):
     """Against a dense grid, on samples some of which have two minima."""
     arrays, numbers = fields(2, 60, seed=3), order(V_k)

@@ -182,6 +182,7 @@ def test_what_is_not_finite_is_a_status_or_nan():
     assert status == Status.FAILED
 
 
+@pytest.mark.slow
 def test_long_sequences_are_sampled_within_memory():
     landscape = SampledLandscape.draw(
         SpikedSLR(2.0, 4096), make_activation("sparsemax"), samples=1 << 20

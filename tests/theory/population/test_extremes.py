@@ -25,6 +25,10 @@ LENGTHS = (1, 2, 10, 1000, 10**6, 10**10, 10**15, "2,7,10000")
 SETTINGS = [*product(("spiked", "max"), SIGNALS, LENGTHS, ACTIVATIONS)]
 # noise adds its square to every risk: one of two values in turn is enough
 GRID = [(*setting, 0.5 * (index % 2)) for index, setting in enumerate(SETTINGS)]
+QUICK = [
+    pytest.param(setting, marks=[pytest.mark.slow] * (index % 2))
+    for index, setting in enumerate(GRID[::19])
+]
 
 
 def _check(name, signal, length, activation, noise):
@@ -42,7 +46,7 @@ def _check(name, signal, length, activation, noise):
         assert result.risk == pytest.approx(linear_risk(task), rel=1e-8, abs=1e-13)
 
 
-@pytest.mark.parametrize("setting", GRID[::19], ids=str)
+@pytest.mark.parametrize("setting", QUICK, ids=str)
 def test_extreme_settings_have_an_answer_between_bayes_and_trivial(setting):
     _check(*setting)
 
@@ -78,6 +82,7 @@ def test_steep_selections_miss_the_second_largest_score_by_a_law_of_the_signal(l
     assert near * 1e8 == pytest.approx(far * 1e12, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_extreme_settings_take_less_than_200_megabytes_beside_the_libraries():
     tracemalloc.start()
     try:
