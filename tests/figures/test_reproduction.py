@@ -9,6 +9,7 @@ import pytest
 
 from slrlab.experiments.claims import Verdict
 from slrlab.experiments.claims.checks import below
+from slrlab.experiments.stored import table as stored
 from slrlab.figures import draw_figure, registry, report, reproduction
 from slrlab.figures.registry import FIGURES, TABLES, figure_module, table_module
 from slrlab.figures.report import CLAIMS_ITEM, Contents, figure_item, render
@@ -201,6 +202,20 @@ def test_the_page_shows_captions_and_escapes_what_files_say(tmp_path, first):
     assert "<script" not in page
     assert "&lt;script&gt;" in page
     assert pd.read_csv(tmp_path / "figure-2.csv")["status"].iloc[0].startswith("<script>")
+
+
+def test_the_atlas_is_a_ranking_below_its_picture(tmp_path, monkeypatch):
+    monkeypatch.setattr(registry, "FIGURES", {"atlas": FIGURES["atlas"]})
+    frame = stored("atlas")
+    frame[frame["activation"].isin(["softmax", "sparsemax", "linear"])].to_csv(
+        tmp_path / "figure-atlas.csv", index=False
+    )
+    draw_figure("atlas", tmp_path, pd.read_csv(tmp_path / "figure-atlas.csv"))
+    page = render(Contents(tmp_path, "toy", None, {"figure atlas": 1.0}))
+    (ranks,) = re.findall(r"</figure><div class='wide'><table>(.*?)</table>", page)
+    cells = re.findall(r"<tr><td>(\d+)</td><td>(\w+)</td>", ranks)
+    assert cells == [("1", "softmax"), ("2", "sparsemax"), ("3", "linear")]
+    assert "spiked ν=9 L=10000" in ranks
 
 
 def test_nothing_on_the_page_has_a_fixed_width(tmp_path, few):

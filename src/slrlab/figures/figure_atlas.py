@@ -25,11 +25,21 @@ CAPTION = (
     "power (linear, softplus, Taylor) miss almost all of it at length 10,000, elementwise maps a "
     "tenth or more at signal 9 and length 10; hardmax is good at strong signals only."
 )
+
+
+def _rows(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return rank, losses and limits of each activation."""
+    table = ranking(frame)
+    names = ["rank", "activation", "family", "mean_loss", "worst_loss", "worst_setting"]
+    return table[[*names, "breaks_at"]].rename(columns=lambda name: name.replace("_", " "))
+
+
 ABOUT = About(
     title="Loss of the activations of the atlas",
     caption=f"{CAPTION} The quick profile shows some activations of each family, the full one all.",
     costs={"atlas": 28.0},
     section="Atlas of activations",
+    rows=_rows,
 )
 SHOWN = {
     "toy": ("softmax", "linear", "sparsemax"),

@@ -6,15 +6,19 @@ and, for a figure, ``draw``; a new one is registered nowhere else.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from math import inf
 from pathlib import Path
 from pkgutil import iter_modules
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from slrlab import _checks
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 PROFILES = ("toy", "quick", "full")
 
@@ -27,6 +31,7 @@ class About:
     seconds of one core that each stage (a label of its progress) takes in the quick profile.
     ``compiled`` is true if it calls compiled kernels. ``section`` is the part of the report that
     shows it; ``report`` are the profiles whose report has it (``toy`` is as ``quick``).
+    ``rows`` makes of the table of a figure a short one, which the report shows below the picture.
     """
 
     title: str
@@ -35,6 +40,7 @@ class About:
     compiled: bool = False
     section: str = "Figures"
     report: tuple[str, ...] = ("quick", "full")
+    rows: Callable[[DataFrame], DataFrame] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "caption", " ".join(self.caption.split()))

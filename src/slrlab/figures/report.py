@@ -235,16 +235,22 @@ def _picture(contents: Contents, name: str) -> str:
     if name not in contents.figures:
         return f"<h3>{title}</h3>{words}{_PENDING}"
     drawn = picture((contents.out / f"figure-{name}.png").read_bytes(), title, words)
-    return f"<h3>{title}</h3>{drawn}"
+    shown = ""
+    if about.rows is not None:
+        shown = _frame(about.rows(pd.read_csv(contents.out / f"figure-{name}.csv")))
+    return f"<h3>{title}</h3>{drawn}{shown}"
 
 
 def _table(contents: Contents, name: str) -> str:
     title = html.escape(f"Table {name}: {table_module(name).ABOUT.title}")
     if table_item(name) not in contents.finished:
         return f"<h3>{title}</h3>{_PENDING}"
-    frame = pd.read_csv(contents.out / f"table-{name}.csv")
+    return f"<h3>{title}</h3>" + _frame(pd.read_csv(contents.out / f"table-{name}.csv"))
+
+
+def _frame(frame: pd.DataFrame) -> str:
     rows = (list(map(_table_cell, row)) for row in frame.itertuples(index=False))
-    return f"<h3>{title}</h3>" + wide(map(str, frame.columns), rows)
+    return wide(map(str, frame.columns), rows)
 
 
 def _table_cell(value: object) -> str:
