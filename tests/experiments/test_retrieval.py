@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from slrlab.experiments import retrieval_runs
+from slrlab.experiments import retrieval, retrieval_runs
 from slrlab.experiments.parallel import remember
 from slrlab.experiments.retrieval import (
     ITEMS,
@@ -17,7 +17,7 @@ from slrlab.experiments.retrieval import (
     retrieval_study,
 )
 from slrlab.experiments.retrieval_prediction import predicted_excess, prediction_table
-from slrlab.experiments.retrieval_runs import PILOT_SEED, Profile, Run, run_all, study
+from slrlab.experiments.retrieval_runs import PILOT_SEED, Profile, Run, run_all, study, task_of
 from slrlab.retrieval.attention_maps import MAPS
 
 RUN = Run("recall", "softmax", 16, 0, 1000, 1e-2)
@@ -171,3 +171,12 @@ def test_no_run_is_trained_twice_and_a_killed_one_goes_on(tmp_path, monkeypatch)
         assert (again[run].vector == first[run].vector).all()
         assert again[run].checks == first[run].checks
     assert (first[runs[0]].vector != first[runs[1]].vector).any()
+
+
+@pytest.mark.extra
+def test_equal_weights_have_entropy_one():
+    run = Run("max", "softmax", 16, 0, 1000, 1e-2)
+    vector = np.zeros_like(run.model.start(0))
+    gaze = retrieval._gaze(retrieval._Trained(run, 20, vector), task_of("max"), 20)
+    tokens = task_of("max").length
+    assert gaze == pytest.approx({"weight": 1.0 / tokens, "entropy": 1.0}, rel=1e-6)

@@ -5,12 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import special
 
 from slrlab import CheckpointWarning
 from slrlab.retrieval import training
 from slrlab.retrieval.model import Model
 from slrlab.retrieval.tasks import MarkovTask, MaxTask, NeedleTask, RecallTask
-from slrlab.retrieval.training import Training, evaluate, head_scores, train
+from slrlab.retrieval.training import Training, evaluate, head_scores, head_weights, train
 
 TASK = RecallTask(vocabulary=16, length=16, pairs=(1, 2))
 MODEL = Model.of(TASK, width=8)
@@ -181,6 +182,15 @@ def test_scores_need_a_location():
     task = MarkovTask(vocabulary=16, length=16)
     with pytest.raises(ValueError, match=r"^task must be one whose answers stand at a location"):
         head_scores(MODEL, MODEL.start(0), task)
+
+
+@pytest.mark.extra
+def test_weights_of_softmax_are_those_of_its_scores():
+    task = NeedleTask(vocabulary=16, length=40)
+    scores, locations = head_scores(MODEL, MODEL.start(0), task, sequences=20)
+    weights, same = head_weights(MODEL, MODEL.start(0), task, sequences=20)
+    np.testing.assert_array_equal(locations, same)
+    np.testing.assert_allclose(weights, special.softmax(scores, axis=1), rtol=1e-5)
 
 
 @pytest.mark.extra

@@ -34,12 +34,12 @@ from slrlab.experiments.retrieval_runs import (
 from slrlab.retrieval.extra import import_torch
 from slrlab.retrieval.tasks import MaxTask, NeedleTask, RecallTask, RetrievalTask
 from slrlab.retrieval.text import find_text
-from slrlab.retrieval.training import TrainedModel, evaluate, head_scores
+from slrlab.retrieval.training import TrainedModel, evaluate, head_scores, head_weights
 
 if TYPE_CHECKING:
     import pandas as pd
 
-TESTS_VERSION, HEADS_VERSION = 1, 2
+TESTS_VERSION, HEADS_VERSION = 2, 2
 """Raise one when a change of the tests, or of the heads, makes old results of them wrong."""
 
 NEEDLE_LENGTHS = (64, 256, 1024)
@@ -171,7 +171,29 @@ def _tests(trained: _Trained) -> list[Row]:
         sequences = max(1, trained.sequences // (2 if size >= _LONG else 1))
         loss, accuracy = evaluate(trained.run.model, trained.vector, task, sequences=sequences)
         rows.append({"test": name, "size": size, "loss": loss, "accuracy": accuracy})
+        if name == "max" and trained.run.model.attends:
+            rows[-1] |= _gaze(trained, task, sequences)
     return rows
+
+
+def _gaze(trained: _Trained, task: RetrievalTask, sequences: int) -> Row:
+    """Return the mean share of the weight on the answer, and the entropy of the shares.
+
+    The entropy is 1 where all tokens have one weight. Shares are of absolute weights, so that they
+    exist without a normalisation, too; of sequences in which all weights are 0 there are none.
+    """
+    from scipy.special import xlogy
+
+    run = trained.run
+    weights, locations = head_weights(run.model, trained.vector, task, sequences=sequences)
+    sizes = np.abs(weights)
+    total = sizes.sum(axis=1, keepdims=True)
+    shares, locations = (sizes / total)[total[:, 0] > 0.0], locations[total[:, 0] > 0.0]
+    if not len(shares):
+        return {"weight": math.nan, "entropy": math.nan}
+    entropies = -xlogy(shares, shares).sum(axis=1) / math.log(shares.shape[1])
+    on_answer = np.take_along_axis(shares, locations[:, None], axis=1)
+    return {"weight": float(on_answer.mean()), "entropy": float(entropies.mean())}
 
 
 def failed(run: Run, status: str, tests: Sequence[Row]) -> bool:

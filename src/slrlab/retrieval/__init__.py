@@ -9,7 +9,14 @@ from slrlab.retrieval.mixers import MIXERS, make_mixer
 from slrlab.retrieval.model import Model
 from slrlab.retrieval.tasks import Batch, MarkovTask, MaxTask, NeedleTask, RecallTask
 from slrlab.retrieval.text import TextTask, find_text
-from slrlab.retrieval.training import TrainedModel, Training, evaluate, head_scores, train
+from slrlab.retrieval.training import (
+    TrainedModel,
+    Training,
+    evaluate,
+    head_scores,
+    head_weights,
+    train,
+)
 
 __all__ = [
     "MIXERS",
@@ -27,6 +34,7 @@ __all__ = [
     "evaluate",
     "find_text",
     "head_scores",
+    "head_weights",
     "make_mixer",
     "train",
     "train_capacity",

@@ -103,10 +103,14 @@ def at_positions(x: Tensor, positions: Tensor) -> Tensor:
     return x.gather(1, positions[..., None].expand(-1, -1, x.shape[-1]))
 
 
-def _attend(name: str, x: Tensor, positions: Tensor, p: dict[str, Tensor]) -> Tensor:
+def attention_weights(name: str, x: Tensor, positions: Tensor, p: dict[str, Tensor]) -> Tensor:
+    """Return the weights of all tokens for the queries at some positions."""
     pair_scores, seen, count = scores(x, positions, p)
-    weights = MAPS[name].weights(pair_scores, seen, count, p.get("scalar", 0.0))
-    return weights @ (x @ p["value"])
+    return MAPS[name].weights(pair_scores, seen, count, p.get("scalar", 0.0))
+
+
+def _attend(name: str, x: Tensor, positions: Tensor, p: dict[str, Tensor]) -> Tensor:
+    return attention_weights(name, x, positions, p) @ (x @ p["value"])
 
 
 def _projected(x: Tensor, p: dict[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from slrlab import _checks
 from slrlab.retrieval.extra import import_torch
-from slrlab.retrieval.mixers import Mixer, at_positions, make_mixer, scores
+from slrlab.retrieval.mixers import Mixer, at_positions, attention_weights, make_mixer, scores
 from slrlab.retrieval.tasks import RetrievalTask
 
 Tensor = Any
@@ -127,12 +127,27 @@ class Model:
         ValueError
             If the mixer has none.
         """
+        p, h = self._attended(vector, inputs)
+        pair_scores, seen, _ = scores(h, positions, p)
+        return pair_scores.masked_fill(~seen, math.nan)
+
+    def weights(self, vector: Tensor, inputs: Tensor, positions: Tensor) -> Tensor:
+        """Return the weights of the tokens, 0 where a token is not seen.
+
+        Raises
+        ------
+        ValueError
+            If the mixer has none.
+        """
+        p, h = self._attended(vector, inputs)
+        return attention_weights(self.mixer, h, positions, p)
+
+    def _attended(self, vector: Tensor, inputs: Tensor) -> tuple[dict[str, Tensor], Tensor]:
+        """Return the parameters and what the attention receives."""
         if not self.attends:
             _checks.fail("mixer", "an attention, which has scores", self.mixer)
         p = self.named(vector)
-        _, h = self._before_mixer(p, inputs)
-        pair_scores, seen, _ = scores(h, positions, p)
-        return pair_scores.masked_fill(~seen, math.nan)
+        return p, self._before_mixer(p, inputs)[1]
 
     def _before_mixer(self, p: dict[str, Tensor], inputs: Tensor) -> tuple[Tensor, Tensor]:
         """Return the tokens after the convolution, and normalised."""

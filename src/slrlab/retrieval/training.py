@@ -11,7 +11,7 @@ import math
 import os
 import warnings
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -192,14 +192,31 @@ def head_scores(
 
     `slrlab.diagnose_scores` takes both.
     """
+    return _of_head(model.scores, vector, task, seed, sequences)
+
+
+def head_weights(
+    model: Model, vector: Any, task: RetrievalTask, *, seed: int = 0, sequences: int = 512
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+    """Return the weights behind the last answer of each sequence, and where the answer stands."""
+    return _of_head(model.weights, vector, task, seed, sequences)
+
+
+def _of_head(
+    read: Callable[[Tensor, Tensor, Tensor], Tensor],
+    vector: Any,
+    task: RetrievalTask,
+    seed: int,
+    sequences: int,
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
     torch = import_torch()
     batch = task.draw(_stream(seed, _TESTS), sequences)
     if batch.sources is None:
         _checks.fail("task", "one whose answers stand at a location", task.name)
     inputs, positions, _ = tensors(batch, slice(None))
     with single_thread(), torch.no_grad():
-        pair_scores = model.scores(torch.as_tensor(vector), inputs, positions[:, -1:])
-    return pair_scores[:, 0].double().numpy(), batch.sources[:, -1]
+        found = read(torch.as_tensor(vector), inputs, positions[:, -1:])
+    return found[:, 0].double().numpy(), batch.sources[:, -1]
 
 
 def tensors(batch: Batch, rows: slice) -> tuple[Tensor, Tensor, Tensor]:
