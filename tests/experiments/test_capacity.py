@@ -93,11 +93,28 @@ def test_stored_steps_are_those_beside_the_published_ones(stored):
     assert (steps["dpfp-1", 100], published["dpfp-1", 100]) == ([1400, 1800, 6000], 600)
 
 
-def test_the_published_run_at_100_pairs_is_inside_twenty_seeds():
+def twenty_seeds(name):
     seeds = pd.read_csv(STORED.with_name("capacity-seeds.csv"))
+    seeds = seeds[seeds["feature_map"] == name]
     assert seeds["seed"].tolist() == list(range(11, 31))
-    for name, value in (("feature_map", "elu+1"), ("pairs", 100), ("ended", "no progress")):
-        assert set(seeds[name]) == {value}
+    assert set(seeds["pairs"]) == {100}
+    return seeds
+
+
+def test_twenty_seeds_of_dpfp_are_slower_than_the_published_run():
+    seeds = twenty_seeds("dpfp-1")
+    solved = seeds[seeds["ended"] == "solved"]
+    assert len(solved) == 17
+    assert (solved["steps"].min(), solved["steps"].max()) == (800, 4900)
+    assert solved["steps"].median() == 2300
+    assert published_runs()["dpfp-1", 100][1] == 600
+    rest = seeds.drop(solved.index)["loss"]
+    assert (rest.min(), rest.max()) == pytest.approx((0.004, 0.0195), abs=5e-4)
+
+
+def test_the_published_run_at_100_pairs_is_inside_twenty_seeds():
+    seeds = twenty_seeds("elu+1")
+    assert set(seeds["ended"]) == {"no progress"}
     published, _ = published_runs()["elu+1", 100]
     assert seeds["loss"].min() == pytest.approx(0.145, abs=5e-4)
     assert seeds["loss"].max() == pytest.approx(0.215, abs=5e-4)
