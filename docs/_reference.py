@@ -1,7 +1,8 @@
 """Write the entries of the Python reference: signatures and docstrings of the public names.
 
 A page says ``<!-- names: minimal_risk, risk_at -->``. There it gets a table of these names with the
-first sentence of each, and below it their entries.
+first sentence of each, and below it their entries. Names of other projects in signatures become
+links: ``inventories/`` lists them by the names under which those projects document them.
 """
 
 from __future__ import annotations
@@ -9,11 +10,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from docutils import nodes
 from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
 
 import slrlab
 
 _MARK = re.compile(r"<!-- names:(.*?)-->", re.DOTALL)
+_DOCUMENTED = {  # names in signatures: those under which they are documented
+    "Axes": "matplotlib.axes.Axes",
+    "DataFrame": "pandas.DataFrame",
+    "pd.DataFrame": "pandas.DataFrame",
+    "numpy.random._generator.Generator": "numpy.random.Generator",
+}
 
 
 def names_of(markdown: str) -> list[str]:
@@ -45,7 +54,14 @@ def _replace(app: Sphinx, page: str, source: list[str]) -> None:
     source[0] = _MARK.sub(lambda mark: entries(names_of(mark[0])), source[0])
 
 
+def _rename(
+    app: Sphinx, env: BuildEnvironment, node: nodes.Element, shown: nodes.TextElement
+) -> None:
+    node["reftarget"] = _DOCUMENTED.get(node["reftarget"], node["reftarget"])
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Replace the marks of each page when it is read."""
+    """Replace the marks of each page when it is read, and complete names before they are linked."""
     app.connect("source-read", _replace)
+    app.connect("missing-reference", _rename, priority=100)  # before intersphinx
     return {"parallel_read_safe": True, "parallel_write_safe": True}

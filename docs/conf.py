@@ -1,7 +1,8 @@
 """Configuration of the documentation; ``make docs`` builds it into ``site/``.
 
 The pages load nothing from elsewhere: formulas become MathML in ``_math.py``, the fonts and scripts
-of the theme are copied into the site, and there are no inventories of other projects.
+of the theme are copied into the site. Links to the names of other projects need no network either:
+``inventories/`` lists, in the text form that Sphinx reads, the names that signatures contain.
 """
 
 from __future__ import annotations
@@ -28,6 +29,16 @@ extensions = [
 if not tags.has("brief"):  # type: ignore[name-defined]  # noqa: F821
     # `sphinx-build -t brief` leaves the entries of the reference out, two thirds of the work
     extensions += ["sphinx.ext.autodoc", "sphinx.ext.autosummary", "numpydoc", "_reference"]
+    extensions += ["sphinx.ext.intersphinx"]
+intersphinx_mapping = {
+    name: (address, f"inventories/{name}.inv")
+    for name, address in {
+        "python": "https://docs.python.org/3/",
+        "numpy": "https://numpy.org/doc/stable/",
+        "pandas": "https://pandas.pydata.org/docs/",
+        "matplotlib": "https://matplotlib.org/stable/",
+    }.items()
+}
 exclude_patterns = ["gallery/sg_execution_times.rst", "gallery/GALLERY_HEADER.rst"]
 default_role = "py:obj"
 

@@ -3,7 +3,9 @@
 import importlib.util
 import json
 import os
+import pydoc
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -129,6 +131,8 @@ def test_the_whole_documentation_builds_and_runs_the_gallery(tmp_path):
     text = "".join(text for path, text in pages.items() if path.parent.name == "reference")
     for name in slrlab.__all__:
         assert f'id="slrlab.{name}"' in text, name
+    for address in inventories().values():
+        assert f'href="{address}' in text, address
     scripts = sorted((ROOT / "examples").glob("*.py"))
     assert len(scripts) >= 6
     for script in scripts:
@@ -174,6 +178,38 @@ def test_outputs_of_a_notebook_are_those_of_the_page(tmp_path):
 def test_the_gallery_has_an_order_for_each_script():
     scripts = {path.stem for path in (ROOT / "examples").glob("*.py")}
     assert sorted(scripts) == sorted(load("_gallery").ORDER)
+
+
+class _NoTags:
+    """The tags of a build without any."""
+
+    def has(self, name):
+        return False
+
+
+def inventories():
+    """Return the addresses of the names of other projects that the configuration lists."""
+    from sphinx.util.inventory import InventoryFile
+
+    conf = runpy.run_path(str(ROOT / "docs" / "conf.py"), {"tags": _NoTags()})
+    assert "sphinx.ext.intersphinx" in conf["extensions"]
+    result = {}
+    for address, path in conf["intersphinx_mapping"].values():
+        content = (ROOT / "docs" / path).read_bytes()
+        for names in InventoryFile.loads(content, uri=address).data.values():
+            result |= {name: item.uri for name, item in names.items()}
+    return result
+
+
+def test_the_names_of_other_projects_exist_and_are_listed_in_the_clone(monkeypatch):
+    pytest.importorskip("sphinx")
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    addresses = inventories()
+    assert {"float", "numpy.ndarray", "pandas.DataFrame", "matplotlib.axes.Axes"} <= set(addresses)
+    for name, address in addresses.items():
+        assert pydoc.locate(name) is not None, name
+        assert address.startswith("https://"), name
+        assert address.endswith(f".html#{name}"), address
 
 
 def test_each_public_name_is_on_one_page_of_the_reference():

@@ -16,13 +16,8 @@ from slrlab._errors import (
 from slrlab._result import Estimate, Result, Status
 from slrlab.experiments.activations import ActivationComparison, compare
 from slrlab.experiments.amp import AmpComparison, compare_amp
-from slrlab.experiments.best_maps import (
-    BestMap,
-    BiasLimit,
-    best_elementwise,
-    best_normalised,
-    bias_limit,
-)
+from slrlab.experiments.best_maps import BestMap, best_elementwise, best_normalised
+from slrlab.experiments.bias_limit import BiasLimit, bias_limit
 from slrlab.experiments.capacity import CapacityPoint, CapacityTest, capacity_test
 from slrlab.experiments.departures import Departure, DeparturePoint, best_activation, departure
 from slrlab.experiments.diagnosis import (
@@ -69,15 +64,8 @@ from slrlab.model.neighbours import HardNegativeSLR, NeedlesSLR, VarianceSLR
 from slrlab.model.order_parameters import FullOrderParameters, OrderParameters
 from slrlab.model.setting import Setting
 from slrlab.model.sphere import Sphere
-from slrlab.model.tasks import (
-    MaxSLR,
-    SelectionTask,
-    SpikedSLR,
-    Task,
-    TiltedTask,
-    make_task,
-    register_task,
-)
+from slrlab.model.task_registry import make_task, register_task
+from slrlab.model.tasks import MaxSLR, SelectionTask, SpikedSLR, Task, TiltedTask
 from slrlab.model.token_laws import TokenLaw
 from slrlab.simulation.data.dataset import Dataset, Teacher, draw_dataset
 from slrlab.simulation.descent.full_batch import gradient_descent

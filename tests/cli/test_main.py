@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from slrlab.cli.main import app
-from slrlab.model.tasks import TASKS
+from slrlab.model.task_registry import TASKS
 
 COMMANDS = [command.callback.__name__ for command in app.registered_commands]
 BAD_INPUT = """

@@ -8,7 +8,8 @@ import pytest
 
 from slrlab import Estimate, MaxSLR, NeedlesSLR, SpikedSLR, labels_worth, simulate_labels
 from slrlab.experiments import labels as module
-from slrlab.experiments.labels import exchange_rate, labelled_overlap, same_overlap
+from slrlab.experiments.exchange_rate import exchange_rate, same_overlap
+from slrlab.experiments.labels import labelled_overlap
 
 TASK = SpikedSLR(2.0, 3)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from slrlab import MaxSLR, OrderParameters, SpikedSLR, TiltedTask, make_task, register_task
-from slrlab.model.tasks import TASKS
+from slrlab.model.task_registry import TASKS
 
 TASK_CASES = [SpikedSLR(2.0, 4), MaxSLR(1.5, 4), MaxSLR(math.inf, 4), SpikedSLR(0.0, 3)]
 

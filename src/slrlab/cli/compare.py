@@ -21,7 +21,7 @@ from slrlab.cli.options import (
 )
 from slrlab.cli.table_output import TableOutput
 from slrlab.experiments.activations import compare as compare_activations
-from slrlab.model.tasks import make_task
+from slrlab.model.task_registry import make_task
 
 
 @command(

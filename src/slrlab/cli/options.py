@@ -18,7 +18,8 @@ from slrlab import _checks
 from slrlab.model.activations import ACTIVATIONS, Activation, make_activation
 from slrlab.model.heads import BAYES_SOFTMAX, MultiHeadSLR, heads_attention
 from slrlab.model.lengths import LengthLaw
-from slrlab.model.tasks import TASKS, Task, make_task
+from slrlab.model.task_registry import TASKS, make_task
+from slrlab.model.tasks import Task
 
 Parser = Callable[[Any], Any]
 _DIGITS = 4000  # largest number of digits that Python reads as a whole number

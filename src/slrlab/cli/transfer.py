@@ -22,7 +22,7 @@ from slrlab.cli.options import (
 from slrlab.cli.table_output import TableOutput
 from slrlab.experiments.transfer import RULES, length_transfer
 from slrlab.model.activations import Activation
-from slrlab.model.tasks import make_task
+from slrlab.model.task_registry import make_task
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -231,6 +231,11 @@ def compare(
     report
         Called as ``report(done, total, label)`` while it runs.
 
+    Returns
+    -------
+    ActivationComparison
+        A row for each task, ``alpha`` and activation, with the Bayes risk beside each.
+
     Raises
     ------
     ValueError, TypeError

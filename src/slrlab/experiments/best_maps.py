@@ -1,16 +1,14 @@
-r"""The best map of each family, found numerically beside its closed form, and softmax as a limit.
+r"""The best map of each family, found numerically beside its closed form.
 
 *Elementwise*: ``A²/B`` is a quotient of quadratic forms in ``φ``, largest at
 ``φ(x) = P(ε = ℓ | χ*_ℓ = x)``. On a tilted task this is ``r/(r + L̄ − 1)``, a logistic for
 spiked-SLR.
 *Normalised*: ``φ(χ)/Σφ(χ)`` is the posterior if ``log φ`` is its log: the exponential.
-*Biased*: a normalised map with an exponential left tail tends to softmax as its bias falls.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,20 +19,18 @@ from slrlab import _checks
 from slrlab._plot import axes_of
 from slrlab._result import Estimate, Result, Status
 from slrlab._types import FloatArray
-from slrlab.model.activations import SOFTPLUS, Normalised, make_activation
+from slrlab.model.activations import SOFTPLUS
 from slrlab.model.arrangements import ArrangementTask, check_family
 from slrlab.model.setting import Setting
 from slrlab.model.tasks import Task, TiltedTask
 from slrlab.theory.population.bayes_risk import bayes_risk
 from slrlab.theory.population.key_sample import BLOCKS, KeySample, draw_keys
-from slrlab.theory.population.minimal import minimal_risk
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _REACH = 4.0  # scores beyond the typical ones on which a map is free
 _LOG2_SIZE = 8  # log2 of the sequences in a block of the sample for the fit
-_TAIL, _TINY = 12.0, 1e-4  # score at which a tail is read; coefficient below which it is rounding
 _CHECK = 10  # log2 of the sequences in a block of the fresh sample for the test
 
 
@@ -156,6 +152,13 @@ def best_normalised(task: Task, *, knots: int = 13, seed: int = 0) -> BestMap:
     ------
     ValueError
         If the signal is infinite, or sequences are too long for a sample.
+
+    Examples
+    --------
+    >>> from slrlab import SpikedSLR, best_normalised
+    >>> best = best_normalised(SpikedSLR(signal=2.0, length=3), knots=7)
+    >>> print(f"{best.risk:.5f} {best.exact_risk:.5f}")
+    0.35242 0.35242
     """
     from scipy.optimize import least_squares
 
@@ -188,106 +191,6 @@ def best_normalised(task: Task, *, knots: int = 13, seed: int = 0) -> BestMap:
         error=excess.error,
         setting=Setting(task),
     )
-
-
-@dataclass(frozen=True)
-class BiasLimit(Result):
-    """The least excess of a normalised map at fixed biases, on its way to softmax.
-
-    Attributes
-    ----------
-    bias, excess, excess_error
-        Biases, and the least excess at each over the keys and values.
-    rate
-        Slope of the log of the excess against the size of the bias, between successive biases: −2
-        where the excess is ``constant·e^{−2|bias|}``.
-    constant, constant_error
-        Limit of ``excess·e^{2|bias|}`` from first-order perturbation, sampled; 0 if the map is
-        exactly exponential below some score: then the excess falls faster.
-    """
-
-    bias: FloatArray
-    excess: FloatArray
-    excess_error: FloatArray
-    rate: FloatArray
-    constant: float
-    constant_error: float
-    setting: Setting
-
-
-def bias_limit(
-    task: Task, activation: str | Normalised, biases: Sequence[float], *, seed: int = 0
-) -> BiasLimit:
-    r"""Return how the excess of a normalised map vanishes as its bias makes it softmax.
-
-    With an exponential left tail, ``φ(x) = e^x (1 + κe^x + …)``, a bias ``c → −∞`` gives
-    ``σ = p∘(1 + κe^c (u − ⟨p, u⟩))`` to first order, where ``p ∝ u``. Changes along ``p`` (the
-    values) and ``p∘(χ* − ⟨p, χ*⟩)`` (the keys) cost nothing: the excess is ``e^{2c}`` times the
-    squared distance of ``κ p∘(u − ⟨p, u⟩)`` from their span. A sink ``s`` and a bias ``c → ∞``
-    have the first order ``−s e^{−c} p/Σu`` instead.
-
-    Parameters
-    ----------
-    task
-        The task; its posterior must be a softmax of the scores.
-    activation
-        A normalised map that contains softmax as a limit of its bias.
-    biases
-        The biases at which the excess is computed.
-    seed
-        Seed of the sample from which the predicted constant is computed.
-
-    Raises
-    ------
-    TypeError
-        If the activation is not a normalised one.
-    ValueError
-        If it does not contain softmax as a limit, or the posterior of the task is not a softmax.
-    """
-    chosen = make_activation(activation)
-    if not isinstance(chosen, Normalised):
-        _checks.fail("activation", "a normalised one", chosen.name, TypeError)
-    scale = task.posterior_scale
-    if scale is None or not math.isfinite(scale):
-        _checks.fail("task", "one whose posterior is a softmax, at a finite signal", task)
-    if chosen.exponential == "nowhere" or chosen.is_softmax:
-        _checks.fail("activation", "a map that tends to softmax with its bias", chosen.name)
-    c = np.array([_checks.finite(bias, "biases") for bias in biases])
-    results = [minimal_risk(task, chosen.with_bias(bias)) for bias in c.tolist()]
-    excess = np.array([result.excess for result in results])
-    with np.errstate(divide="ignore", invalid="ignore"):  # an excess below rounding may be 0
-        rate = np.diff(np.log(excess)) / np.diff(np.abs(c))
-    constant = _first_order(task, chosen, scale, seed)
-    return BiasLimit(
-        status=Status.worst([Status.SAMPLED, *(result.status for result in results)]),
-        bias=c,
-        excess=excess,
-        excess_error=np.array([result.error for result in results]),
-        rate=rate,
-        constant=constant.value,
-        constant_error=constant.error,
-        setting=Setting(task, chosen),
-    )
-
-
-def _first_order(task: Task, activation: Normalised, scale: float, seed: int) -> Estimate:
-    """Return the squared distance of the first-order change from those that cost nothing."""
-    tail = activation.exponential == "left"
-    # from log φ = x + κe^x + …, far enough to the left for the rest to be below 1e-5
-    kappa = float(activation.phi.log_value(np.array([-_TAIL]))[0] + _TAIL) * math.exp(_TAIL)
-    kappa = kappa if abs(kappa) > _TINY else 0.0
-    gram = np.zeros((3, 3, BLOCKS))
-    for probability, keys, p in draw_keys(task, _CHECK + 2, seed).groups:
-        u = np.exp(scale * keys)
-        change = kappa * (u - (p * u).sum(-1, keepdims=True))
-        if not tail:
-            change = np.broadcast_to(-activation.sink / u.sum(-1, keepdims=True), u.shape)
-        along_keys = keys - (p * keys).sum(-1, keepdims=True)
-        rows = np.stack([p * change, p * along_keys, p])
-        gram += probability * np.einsum("ibnl,jbnl->ijb", rows, rows) / keys.shape[1]
-    mean = gram.mean(axis=-1)
-    best = np.array([1.0, *-np.linalg.lstsq(mean[1:, 1:], mean[1:, 0])[0]])
-    return Estimate.of(np.einsum("i,ijb,j->b", best, gram, best))
 
 
 def _ends(task: Task) -> tuple[float, float]:

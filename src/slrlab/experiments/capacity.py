@@ -146,6 +146,11 @@ def capacity_test(
     workers, report
         As for `slrlab.compare`.
 
+    Returns
+    -------
+    CapacityTest
+        A point for each feature map and number of pairs.
+
     Raises
     ------
     ValueError

@@ -13,7 +13,8 @@ from slrlab._errors import ComputationError
 from slrlab._result import Estimate, Status
 from slrlab.experiments.activations import Kind
 from slrlab.model.activations import make_activation
-from slrlab.model.tasks import Task, make_task
+from slrlab.model.task_registry import make_task
+from slrlab.model.tasks import Task
 from slrlab.theory.bayes_optimal import bayes_optimal
 from slrlab.theory.erm import ErmTheory, optimal_ridge
 from slrlab.theory.population.bayes_risk import bayes_risk

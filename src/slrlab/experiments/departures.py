@@ -60,6 +60,11 @@ def best_activation(
     report
         Called as ``report(done, total, label)`` while it runs.
 
+    Returns
+    -------
+    PopulationRisk
+        The least risk, and the activation and keys that have it.
+
     Examples
     --------
     >>> from slrlab import NeedlesSLR, best_activation
@@ -206,6 +211,11 @@ def departure(
         Among which the best is taken; None for all that are registered. Softmax is always there.
     workers, report
         As for `slrlab.compare`.
+
+    Returns
+    -------
+    Departure
+        A point for each value: three risks, the best activation and the hit rate.
 
     Raises
     ------

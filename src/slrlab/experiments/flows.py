@@ -167,6 +167,11 @@ def compare_descent(
     report
         Called as ``report(done, total, label)`` along the way.
 
+    Returns
+    -------
+    FlowComparison
+        The flow, the descents and their differences, quantity by quantity.
+
     Raises
     ------
     ValueError
@@ -209,6 +214,11 @@ def compare_sgd(
         ``η`` of `slrlab.online_sgd` and `slrlab.sgd_flow`, and sequences a step.
     task, activation, dim, landscape, options
         As for `compare_descent`.
+
+    Returns
+    -------
+    FlowComparison
+        The flow, the runs and their differences, quantity by quantity.
 
     Raises
     ------

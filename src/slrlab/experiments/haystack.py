@@ -108,6 +108,11 @@ def draw_haystack(
         Results with ``m_k``, ``m_v`` and ``bias`` by activation, where they are known;
         `slrlab.minimal_risk` is computed for the others.
 
+    Returns
+    -------
+    Haystack
+        The sequence, and the weights and predictions of each activation.
+
     Raises
     ------
     ValueError, TypeError

@@ -18,15 +18,15 @@ import numpy as np
 from slrlab import _checks
 from slrlab._plot import axes_of
 from slrlab._result import Estimate, Result, Status, plain
-from slrlab._types import Axes, DataFrame, FloatArray, Report
+from slrlab._types import Axes, DataFrame, Report
+from slrlab.experiments.exchange_rate import exchange_rate, same_overlap
 from slrlab.experiments.learning_curve import trained_curve
 from slrlab.experiments.parallel import parallel_map
 from slrlab.model.activations import SOFTMAX
 from slrlab.model.order_parameters import OrderParameters
 from slrlab.model.tasks import SpikedSLR, Task
 from slrlab.simulation.data.dataset import check_memory, draw_dataset
-from slrlab.simulation.estimator.keys import check_newton_memory
-from slrlab.simulation.estimator.location_loss import LOSSES
+from slrlab.simulation.estimator.location_loss import LOSSES, check_newton_memory
 from slrlab.simulation.training.erm import samples_of
 from slrlab.simulation.training.labels import label_fits
 from slrlab.theory.population.minimal import risk_at
@@ -202,10 +202,25 @@ def labels_worth(
     workers, report
         As for `slrlab.compare`.
 
+    Returns
+    -------
+    LabelsWorth
+        A point for each ``alpha``, and the curve of training from ``y`` alone.
+
     Raises
     ------
     ValueError
         If a number is out of range or the data would not fit into memory, before any work.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from slrlab import SpikedSLR, labels_worth
+    >>> curve = pd.DataFrame({"alpha": [0.5, 8.0], "overlap": [0.05, 0.9], "risk": [0.9, 0.5]})
+    >>> curve = curve.assign(risk_error=1e-3, status="sampled")
+    >>> result = labels_worth(SpikedSLR(2.0, 3), alpha=[1.0], dim=20, seeds=2, curve=curve)
+    >>> result.points[0].worth > 1.0  # labels y that give keys as good as one location does
+    True
     """
     _checks.choice(loss, "loss", LOSSES)
     alphas = sorted({_checks.positive(value, "alpha") for value in alpha})
@@ -314,36 +329,3 @@ def _summary(alpha: float, datasets: list[list[dict[str, Any]]], curve: DataFram
         widest_worth=same_overlap(curve, float(overlaps[:, widest].mean())) / alpha,
         status=str(Status.SAMPLED if worst is Status.CONVERGED else worst),
     )
-
-
-def exchange_rate(curve: DataFrame, alpha: float, overlap: Estimate) -> tuple[Estimate, Status]:
-    """Return the number of ``y`` per label, and the worst status of the two points around it.
-
-    The error is half the difference of the rates one standard error of the overlap up and down.
-    """
-    value, high, low = (
-        same_overlap(curve, overlap.value + shift * overlap.error) / alpha for shift in (0, 1, -1)
-    )
-    rate, rows = Estimate(value, (high - low) / 2.0), _by_alpha(curve)
-    if not math.isfinite(value):
-        return rate, Status.FAILED
-    last = int(np.clip(np.searchsorted(rows["alpha"], alpha * value), 1, len(rows) - 1))
-    return rate, Status.worst(Status(row) for row in rows["status"].iloc[last - 1 : last + 1])
-
-
-def same_overlap(curve: DataFrame, overlap: float) -> float:
-    """Return the ``alpha`` at which a curve reaches an overlap; nan beyond its ends.
-
-    ``log α`` is interpolated in the log odds of the overlap, in which the curve is nearly straight.
-    """
-    rows = _by_alpha(curve)
-    reached: FloatArray = np.maximum.accumulate(rows["overlap"].to_numpy())
-    odds = np.log(reached / (1.0 - reached))
-    wanted = math.log(overlap / (1.0 - overlap)) if 0.0 < overlap < 1.0 else math.nan
-    if not odds[0] <= wanted <= odds[-1]:
-        return math.nan
-    return float(np.exp(np.interp(wanted, odds, np.log(rows["alpha"].to_numpy()))))
-
-
-def _by_alpha(curve: DataFrame) -> DataFrame:
-    return curve[curve["status"] != str(Status.FAILED)].dropna().sort_values("alpha")

@@ -10,7 +10,8 @@ from typing import Any
 from slrlab._types import Report
 from slrlab.experiments.parallel import parallel_map
 from slrlab.model.activations import Activation
-from slrlab.model.tasks import Task, make_task
+from slrlab.model.task_registry import make_task
+from slrlab.model.tasks import Task
 from slrlab.theory.erm import ErmTheory, optimal_ridge
 from slrlab.theory.population.minimal import minimal_risk
 

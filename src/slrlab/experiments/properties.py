@@ -53,6 +53,11 @@ def properties(
     workers, report
         As for `slrlab.compare`.
 
+    Returns
+    -------
+    DataFrame
+        A row for each activation.
+
     Raises
     ------
     ValueError

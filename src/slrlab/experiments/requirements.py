@@ -22,7 +22,8 @@ from slrlab.experiments.encoding import storable
 from slrlab.experiments.parallel import parallel_map
 from slrlab.model.activations import Activation
 from slrlab.model.lengths import LengthLike
-from slrlab.model.tasks import Task, make_task
+from slrlab.model.task_registry import make_task
+from slrlab.model.tasks import Task
 
 _SIGNALS = (1e-6, 4.0, 1e9)  # least, first and largest that are tried
 _ALPHAS = (0.05, 2.0, 1e4)  # samples per dimension, likewise
@@ -173,6 +174,11 @@ def require(
         Standard error of the risk after training.
     workers, report
         As for `slrlab.compare`.
+
+    Returns
+    -------
+    Requirement
+        A `Need` for each activation and length or number that was given.
 
     Raises
     ------

@@ -100,12 +100,25 @@ def retrieval_study(
     text
         File of plain text, or ``music21``, whose bytes the mixers also learn: see `TextTask`.
 
+    Returns
+    -------
+    RetrievalStudy
+        A row for each test of each run, and one for each diagnosed head.
+
     Raises
     ------
     ValueError
         If the profile is unknown, or the text is missing or too short.
     SlrlabError
         If the extra ``retrieval``, or the package with the text, is not installed.
+
+    Examples
+    --------
+    >>> from slrlab import retrieval_study
+    >>> retrieval_study("large", "runs")
+    Traceback (most recent call last):
+        ...
+    ValueError: profile must be one of toy, quick, full, got large
     """
     import pandas as pd
 

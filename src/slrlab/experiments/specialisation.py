@@ -78,6 +78,16 @@ def stages_of(path: HeadsPath) -> Stages:
     -------
     Stages
         The common stage, the directions in the order of learning, and redundant heads.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from slrlab import HeadsOverlaps, MultiHeadSLR, heads_flow, stages_of
+    >>> start = HeadsOverlaps(0.3 * np.eye(4), 0.1 * np.eye(4))
+    >>> task = MultiHeadSLR(4.0, 3, directions=2)
+    >>> stages = stages_of(heads_flow(task, "softmax", start=start, time=5.0, samples=512))
+    >>> stages.order
+    (0, 1)
     """
     sizes = np.linalg.norm(path.values, axis=2)
     awake = np.where(sizes > _SHORT, sizes, np.inf)[..., None]
@@ -212,6 +222,11 @@ def specialisation(
         Number of runs, and the seed of the first.
     report
         Called as ``report(done, total, label)``.
+
+    Returns
+    -------
+    Specialisation
+        A run for each seed: both paths and their stages.
 
     Raises
     ------

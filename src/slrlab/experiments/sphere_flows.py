@@ -50,6 +50,11 @@ def compare_sphere(
     task, activation, dim, rate, batch, landscape, options
         As for `compare_descent`; there is no ``size`` and no ``bias``.
 
+    Returns
+    -------
+    FlowComparison
+        The flow, the descents and their differences, quantity by quantity.
+
     Raises
     ------
     ValueError
@@ -201,6 +206,11 @@ def sphere_training(
         Number of starts, and the first seed.
     report
         Called as ``report(done, total, label)``.
+
+    Returns
+    -------
+    SphereTraining
+        The flow and, with a ``rate``, the descent from each start, and where they end.
 
     Raises
     ------

@@ -229,6 +229,11 @@ def length_transfer(
     tolerance, seed, workers, strict, report
         As for `slrlab.compare`.
 
+    Returns
+    -------
+    LengthTransfer
+        A point for each pair of lengths: the risk, and the least one at the length of use.
+
     Raises
     ------
     ValueError, TypeError

@@ -197,6 +197,11 @@ def universality(
     workers, report
         As for `slrlab.compare`.
 
+    Returns
+    -------
+    Universality
+        A verdict for each law and theory, and all differences as a table.
+
     Raises
     ------
     ValueError

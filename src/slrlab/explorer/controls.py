@@ -17,7 +17,8 @@ from slrlab.experiments.activations import STANDARD
 from slrlab.experiments.stored import SIGNALS
 from slrlab.model.activations import make_activation
 from slrlab.model.lengths import LengthLaw
-from slrlab.model.tasks import Task, make_task
+from slrlab.model.task_registry import make_task
+from slrlab.model.tasks import Task
 
 MOST_ACTIVATIONS = 6
 LONGEST = 10**6

@@ -14,7 +14,7 @@ from slrlab.experiments.small_starts import ENDS, INFINITY, small_starts
 from slrlab.figures import style
 from slrlab.figures.points import Row, sorted_table
 from slrlab.figures.registry import About
-from slrlab.model.tasks import make_task
+from slrlab.model.task_registry import make_task
 
 ABOUT = About(
     title=(

@@ -13,7 +13,7 @@ from slrlab.experiments.parallel import parallel_map
 from slrlab.figures import style
 from slrlab.figures.points import ACTIVATIONS, Row, minimal_risk_row
 from slrlab.figures.registry import About
-from slrlab.model.tasks import make_task
+from slrlab.model.task_registry import make_task
 from slrlab.theory.landscape.branches import follow_minimum, minimum_from
 from slrlab.theory.landscape.minima import Minimum
 from slrlab.theory.landscape.ranges import minimum_branches

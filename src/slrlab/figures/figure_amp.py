@@ -14,7 +14,7 @@ from slrlab.experiments.parallel import parallel_map
 from slrlab.experiments.student import family_p, half_width
 from slrlab.figures import style
 from slrlab.figures.registry import About
-from slrlab.model.tasks import make_task
+from slrlab.model.task_registry import make_task
 from slrlab.simulation.training.erm import training_bytes
 
 ABOUT = About(

@@ -13,7 +13,7 @@ from slrlab.experiments.parallel import parallel_map
 from slrlab.figures import style
 from slrlab.figures.points import Row
 from slrlab.figures.registry import About
-from slrlab.model.tasks import make_task
+from slrlab.model.task_registry import make_task
 
 ABOUT = About(
     title="Order parameters under descent in D dimensions against the flow in four",

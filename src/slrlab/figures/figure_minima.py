@@ -15,7 +15,7 @@ from slrlab.figures.points import ACTIVATIONS, Row, sorted_table
 from slrlab.figures.registry import About
 from slrlab.figures.risk_plane import interpolated_risk
 from slrlab.model.activations import make_activation
-from slrlab.model.tasks import make_task
+from slrlab.model.task_registry import make_task
 from slrlab.theory.landscape.branches import minimum_from
 from slrlab.theory.landscape.minima import Minimum
 from slrlab.theory.landscape.ranges import MinimumBranch, minimum_branches

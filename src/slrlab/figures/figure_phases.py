@@ -13,7 +13,7 @@ from slrlab.experiments.parallel import parallel_map
 from slrlab.figures import style
 from slrlab.figures.points import Row, sorted_table
 from slrlab.figures.registry import About
-from slrlab.model.tasks import make_task
+from slrlab.model.task_registry import make_task
 from slrlab.theory.bayes_optimal import bayes_optimal, bayes_thresholds
 from slrlab.theory.population.bayes_risk import bayes_risk
 

@@ -11,7 +11,8 @@ from slrlab.experiments.small_starts import small_starts
 from slrlab.figures import style
 from slrlab.figures.points import ACTIVATIONS, Row, sorted_table
 from slrlab.figures.registry import About
-from slrlab.model.tasks import Task, make_task
+from slrlab.model.task_registry import make_task
+from slrlab.model.tasks import Task
 from slrlab.theory.landscape.branches import minimum_from
 from slrlab.theory.landscape.flow import gradient_flow
 from slrlab.theory.landscape.path import Flow

@@ -15,7 +15,7 @@ from slrlab.figures.points import Row, simulated_rows
 from slrlab.figures.registry import About
 from slrlab.model.activations import SOFTMAX
 from slrlab.model.setting import Setting
-from slrlab.model.tasks import make_task
+from slrlab.model.task_registry import make_task
 from slrlab.theory.erm import ridge_map
 from slrlab.theory.erm.stability import MOST_GAP
 

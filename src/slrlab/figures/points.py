@@ -13,7 +13,7 @@ from slrlab._types import Report
 from slrlab.experiments.comparison import order_risk
 from slrlab.experiments.parallel import parallel_map
 from slrlab.model.setting import Setting
-from slrlab.model.tasks import make_task
+from slrlab.model.task_registry import make_task
 from slrlab.simulation.training.erm import simulate_erm, training_bytes
 from slrlab.theory.population.minimal import minimal_risk
 

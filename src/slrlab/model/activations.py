@@ -17,7 +17,9 @@ from scipy import special
 
 from slrlab import _checks
 from slrlab._types import FloatArray
+from slrlab.model.formulas import log_softplus
 from slrlab.model.masked import weights_of_unmasked
+from slrlab.numerics.threshold import projected
 
 Map = Callable[[FloatArray], FloatArray]
 
@@ -228,48 +230,8 @@ class Projection(Activation):
         return self.budget == 1
 
     def _weights(self, scores: FloatArray) -> FloatArray:
-        x = np.asarray(self.shifted(scores) / self.power)
-        if x.shape[-1] <= self.budget:
-            return np.ones_like(x)
-        # as many tokens as the budget reach 1 at most one below the last of them; measured from
-        # there, the threshold keeps its digits
-        x = x - np.partition(x, -self.budget, axis=-1)[..., -self.budget, None]
-        sigma = np.clip(x - self._threshold(x), 0.0, 1.0) ** self.power
-        return np.asarray(sigma if self.budget > 1 else sigma / sigma.sum(axis=-1, keepdims=True))
-
-    def _threshold(self, x: FloatArray) -> FloatArray:
-        """Solve ``Σ h(x−τ) = budget`` for ``τ`` in ``[−1, 0]`` by Newton's method, or bisection.
-
-        From the left, a convex sum (power 1 or more, no token cut at 1) has no step too long.
-        """
-        shape = (*x.shape[:-1], 1)
-        tau, low, high = np.full(shape, -1.0), np.full(shape, -1.0), np.zeros(shape)
-        for _ in range(100):
-            gap = x - tau
-            root = self._root(gap)
-            slope = self.power * root.sum(axis=-1, keepdims=True)
-            cut = 0 if self.budget == 1 else np.count_nonzero(gap > 1.0, axis=-1, keepdims=True)
-            above = (root * gap).sum(axis=-1, keepdims=True) + cut - self.budget
-            low, high = np.where(above >= 0.0, tau, low), np.where(above >= 0.0, high, tau)
-            step = np.divide(above, slope, out=np.zeros_like(tau), where=slope > 0.0)
-            outside = (tau + step < low) | (tau + step >= high)
-            step = np.where(outside & (np.abs(step) > 1e-14), 0.5 * (low + high) - tau, step)
-            tau = tau + step
-            if np.abs(step).max(initial=0.0) <= 1e-14:
-                break
-        return tau
-
-    def _root(self, gap: FloatArray) -> FloatArray:
-        """Return ``gap^(power−1)`` where the weight moves with the threshold, else 0."""
-        moving = gap > 0.0 if self.budget == 1 else (gap > 0.0) & (gap <= 1.0)
-        if self.power == 1.0:
-            return np.asarray(moving, dtype=float)
-        return np.asarray(moving * np.where(moving, gap, 1.0) ** (self.power - 1.0))
-
-
-def _log_softplus(x: FloatArray) -> FloatArray:
-    # below -30 softplus(x) = e^x to rounding, and log(e^x) must not pass through underflow
-    return np.where(x < -30.0, x, np.log(np.logaddexp(0.0, np.maximum(x, -30.0))))
+        scaled = np.asarray(self.shifted(scores) / self.power)
+        return projected(scaled, self.power, self.budget)
 
 
 def _logistic_slope(x: FloatArray) -> FloatArray:
@@ -284,7 +246,25 @@ _A = TypeVar("_A", bound=Activation)
 
 
 def register_activation(activation: _A) -> _A:
-    """Make an activation available by its name."""
+    """Make an activation available by its name.
+
+    Parameters
+    ----------
+    activation
+        The activation. One of the same name is replaced.
+
+    Returns
+    -------
+    Activation
+        The activation, unchanged.
+
+    Examples
+    --------
+    >>> from slrlab import make_activation, register_activation
+    >>> entmax = make_activation("entmax15")
+    >>> register_activation(entmax) is entmax
+    True
+    """
     ACTIVATIONS[activation.name] = activation
     return activation
 
@@ -309,9 +289,7 @@ SOFTPLUS = register_activation(
     Normalised(
         "softplus",
         exponential="left",
-        phi=ScalarMap(
-            lambda x: np.logaddexp(0.0, x), special.expit, _logistic_slope, _log_softplus
-        ),
+        phi=ScalarMap(lambda x: np.logaddexp(0.0, x), special.expit, _logistic_slope, log_softplus),
     )
 )
 SPARSEMAX = register_activation(Projection("sparsemax", power=1.0))
@@ -325,8 +303,26 @@ def _from_name(name: str, bias: float | None) -> Activation:
 def make_activation(name: str | Activation, *, bias: float | str | None = None) -> Activation:
     """Return the activation called ``name``, or built from an expression in ``x``.
 
-    ``bias`` is a number, ``"optimal"`` (left free), or None for the activation's own default.
+    Parameters
+    ----------
+    name
+        A registered name, an expression after the name of its family, or an activation.
+    bias
+        A number, ``"optimal"`` (left free), or None for the activation's own default.
 
+    Returns
+    -------
+    Activation
+        The activation, with this bias.
+
+    Raises
+    ------
+    ValueError
+        If there is no such name or expression, or the bias is no finite number.
+
+    Examples
+    --------
+    >>> from slrlab import make_activation
     >>> make_activation("erf").bias is None, make_activation("erf", bias=0.5).bias
     (True, 0.5)
     >>> make_activation("elementwise: 1 + tanh(x)").family

@@ -28,13 +28,14 @@ _LARGEST_POWER = 64.0
 _BELL = 2.0 / math.sqrt(math.pi)
 
 
-def _log_softplus(v: FloatArray) -> FloatArray:
-    # below -30 softplus(v) is e^v to rounding
+def log_softplus(v: FloatArray) -> FloatArray:
+    """Return ``log log(1 + e^v)``."""
+    # below -30 softplus(v) is e^v to rounding, and log(e^v) must not pass through underflow
     return np.where(v < -30.0, v, np.log(np.logaddexp(0.0, np.maximum(v, -30.0))))
 
 
 def _softplus_rate(v: FloatArray) -> FloatArray:
-    return np.asarray(np.exp(special.log_expit(v) - _log_softplus(v)))
+    return np.asarray(np.exp(special.log_expit(v) - log_softplus(v)))
 
 
 # name: the function and its two derivatives
@@ -75,7 +76,7 @@ _LOGARITHMS: dict[str, tuple[Function, Function, Function]] = {
         lambda v: -special.expit(v) * special.expit(-v),
     ),
     "softplus": (
-        _log_softplus,
+        log_softplus,
         _softplus_rate,
         lambda v: _softplus_rate(v) * (special.expit(-v) - _softplus_rate(v)),
     ),

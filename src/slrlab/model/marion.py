@@ -18,7 +18,8 @@ from scipy import special
 from slrlab import _checks
 from slrlab._types import FloatArray
 from slrlab.model.lengths import LengthLike
-from slrlab.model.tasks import IndependentTask, Task, register_task
+from slrlab.model.task_registry import register_task
+from slrlab.model.tasks import IndependentTask, Task
 
 _LEAST, _MOST = 0.01, 100.0  # bounds of γ: quadratures place nodes for both laws
 

@@ -15,7 +15,8 @@ from slrlab import _checks
 from slrlab._types import FloatArray
 from slrlab.model.arrangements import ArrangementTask, TokenKind
 from slrlab.model.lengths import LengthLike
-from slrlab.model.tasks import TiltedTask, register_task
+from slrlab.model.task_registry import register_task
+from slrlab.model.tasks import TiltedTask
 
 
 @register_task

@@ -11,7 +11,8 @@ from typing import Any, Self
 
 from slrlab._result import plain
 from slrlab.model.activations import Activation, make_activation
-from slrlab.model.tasks import Task, make_task
+from slrlab.model.task_registry import make_task
+from slrlab.model.tasks import Task
 
 _COMMON = ("signal", "length", "noise")  # parameters that all tasks have
 

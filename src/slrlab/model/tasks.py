@@ -17,9 +17,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +27,7 @@ from scipy import special
 from slrlab import _checks
 from slrlab._types import FloatArray
 from slrlab.model.lengths import LengthLaw, LengthLike
+from slrlab.model.task_registry import TASKS, make_task, register_task
 
 _UNSURE = 1e-3  # error of the mass of a density ratio, which may have jumps
 
@@ -264,6 +264,7 @@ class SelectionTask(Task):
         return np.asarray(race.argmax(axis=1), dtype=np.int64)
 
 
+@register_task
 @dataclass(frozen=True, init=False)
 class SpikedSLR(TiltedTask):
     """Spiked-SLR: the relevant token is shifted by ``√ν`` along ``k*``.
@@ -298,6 +299,7 @@ class SpikedSLR(TiltedTask):
         return rng.standard_normal(size) + math.sqrt(self.signal)
 
 
+@register_task
 @dataclass(frozen=True, init=False)
 class MaxSLR(SelectionTask):
     """Max-SLR: the location is drawn from ``softmax(ν χ*)``; at ``ν = ∞`` it is the largest score.
@@ -314,29 +316,3 @@ class MaxSLR(SelectionTask):
 
     def log_weight(self, scores: FloatArray) -> FloatArray:
         return self.signal * scores
-
-
-TASKS: dict[str, type[Task]] = {task.name: task for task in (SpikedSLR, MaxSLR)}
-_T = TypeVar("_T", bound=type[Task])
-
-
-def register_task(task: _T) -> _T:
-    """Make a task class available by its ``name`` (class decorator)."""
-    if not task.name:
-        raise ValueError(f"name must be set on the class {task.__name__}, got nothing")
-    TASKS[task.name] = task
-    return task
-
-
-def make_task(
-    name: str, *, signal: float, length: LengthLike, noise: float = 0.0, **own: Any
-) -> Task:
-    """Return the task called ``name``; ``own`` are parameters that only this kind of task has.
-
-    >>> make_task("max", signal=3.0, length="1,2,3").length.mean
-    2.0
-    """
-    build: Callable[..., Task] = TASKS[_checks.choice(name, "task", TASKS)]
-    for word in own.keys() - {one.name for one in fields(TASKS[name])}:
-        _checks.refuse(word, f"for the task {name}", own[word])
-    return build(signal=signal, length=length, noise=noise, **own)

@@ -212,3 +212,48 @@ def coefficient(n: int, *factors: Sequence[ComplexArray]) -> ComplexArray:
             longer.append(np.sum([product[i] * factor[m - i] for i in pairs], axis=0))
         product = longer
     return product[n]
+
+
+def projected(x: FloatArray, power: float, budget: int) -> FloatArray:
+    """Return weights ``h(x_ℓ − τ)``, ``h(u) = u^power`` cut at 0 and 1, whose sum is ``budget``.
+
+    All are 1 if there are no more of them than that.
+    """
+    if x.shape[-1] <= budget:
+        return np.ones_like(x)
+    # as many weights as the budget reach 1 at most one below the last of them; measured from
+    # there, the threshold keeps its digits
+    x = x - np.partition(x, -budget, axis=-1)[..., -budget, None]
+    sigma = np.clip(x - _threshold(x, power, budget), 0.0, 1.0) ** power
+    return np.asarray(sigma if budget > 1 else sigma / sigma.sum(axis=-1, keepdims=True))
+
+
+def _threshold(x: FloatArray, power: float, budget: int) -> FloatArray:
+    """Solve ``Σ h(x−τ) = budget`` for ``τ`` in ``[−1, 0]`` by Newton's method, or bisection.
+
+    From the left, a convex sum (power 1 or more, no token cut at 1) has no step too long.
+    """
+    shape = (*x.shape[:-1], 1)
+    tau, low, high = np.full(shape, -1.0), np.full(shape, -1.0), np.zeros(shape)
+    for _ in range(100):
+        gap = x - tau
+        root = _root(gap, power, budget)
+        slope = power * root.sum(axis=-1, keepdims=True)
+        cut = 0 if budget == 1 else np.count_nonzero(gap > 1.0, axis=-1, keepdims=True)
+        above = (root * gap).sum(axis=-1, keepdims=True) + cut - budget
+        low, high = np.where(above >= 0.0, tau, low), np.where(above >= 0.0, high, tau)
+        step = np.divide(above, slope, out=np.zeros_like(tau), where=slope > 0.0)
+        outside = (tau + step < low) | (tau + step >= high)
+        step = np.where(outside & (np.abs(step) > 1e-14), 0.5 * (low + high) - tau, step)
+        tau = tau + step
+        if np.abs(step).max(initial=0.0) <= 1e-14:
+            break
+    return tau
+
+
+def _root(gap: FloatArray, power: float, budget: int) -> FloatArray:
+    """Return ``gap^(power−1)`` where the weight moves with the threshold, else 0."""
+    moving = gap > 0.0 if budget == 1 else (gap > 0.0) & (gap <= 1.0)
+    if power == 1.0:
+        return np.asarray(moving, dtype=float)
+    return np.asarray(moving * np.where(moving, gap, 1.0) ** (power - 1.0))

@@ -16,7 +16,7 @@ from slrlab import (
     fit_keys,
     fit_values,
 )
-from slrlab.simulation.estimator import keys as module
+from slrlab.simulation.estimator import location_loss
 from slrlab.simulation.estimator.location_loss import LOSSES, LocationLoss
 
 DIM = 12
@@ -248,7 +248,7 @@ def test_other_bad_input(drawn, monkeypatch):
         fit_values(sequences, data.labels, [1.0], ridge=1.0)
     with pytest.raises(ValueError, match=r"^y must have shape"):
         fit_values(sequences, data.labels[1:], fit.k, ridge=1.0)
-    monkeypatch.setattr(module, "allowed_memory", lambda: 1000)
+    monkeypatch.setattr(location_loss, "allowed_memory", lambda: 1000)
     with pytest.raises(TooLargeError, match=r"^X must have at most 5 features for Newton's method"):
         fit_keys(sequences, data.locations)
 

@@ -103,6 +103,18 @@ def test_free_biases_are_learned():
     assert (path.bias[-1] < -0.1).all()
 
 
+def test_the_noise_of_the_steps_raises_the_risk_in_proportion_to_the_rate():
+    """The pages say so of a longer flow on larger samples."""
+    start = HeadsOverlaps(0.3 * np.eye(4), 0.1 * np.eye(4))
+    task = MultiHeadSLR([16.0, 6.0], 3, probabilities=[0.6, 0.4])
+    given = {"start": start, "time": 8.0, "times": [0.0, 8.0], "samples": 512, "seed": 1}
+    none, half, whole = (
+        heads_flow(task, "bayes-softmax", rate=rate, **given).risk[-1] for rate in (0.0, 0.05, 0.1)
+    )
+    assert none + 1e-3 < half
+    assert whole - none == pytest.approx(2.0 * (half - none), rel=0.2)
+
+
 def test_too_large_rates_diverge():
     start = HeadsOverlaps(np.diag([0.5, 0.5]), np.diag([0.5, 0.5]))
     path = heads_flow(

@@ -240,6 +240,18 @@ def diagnose_file(
     ------
     ValueError
         If the file is missing, of another kind, or its content does not fit.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from slrlab import SpikedSLR, diagnose_file
+    >>> scores, locations = SpikedSLR(4.0, 5).sample_scores(np.random.default_rng(0), 2000, 5)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.savez(f"{folder}/head.npz", scores=2.0 * scores, locations=locations)
+    ...     head = diagnose_file(f"{folder}/head.npz")
+    >>> print(type(head).__name__)
+    HeadDiagnosis
     """
     return _diagnose(read_scores(path), activation, at, report)
 

@@ -22,7 +22,8 @@ from slrlab.experiments.demands import BAYES_NAME
 from slrlab.experiments.parallel import parallel_map
 from slrlab.experiments.rows import Row, bayes_optimal_row, population_row, rows_of, trained_row
 from slrlab.model.activations import make_activation
-from slrlab.model.tasks import Task, make_task
+from slrlab.model.task_registry import make_task
+from slrlab.model.tasks import Task
 from slrlab.theory.bayes_optimal import bayes_thresholds
 
 _TENTHS = (1.0, 1.25, 1.6, 2.0, 2.5, 3.2, 4.0, 5.0, 6.4, 8.0)  # ten steps to a factor of ten

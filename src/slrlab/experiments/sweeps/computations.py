@@ -18,7 +18,8 @@ from slrlab import _checks
 from slrlab._result import Result
 from slrlab.model.activations import Activation, make_activation
 from slrlab.model.heads import heads_attention
-from slrlab.model.tasks import TASKS, Task, make_task
+from slrlab.model.task_registry import TASKS, make_task
+from slrlab.model.tasks import Task
 
 Settings = Mapping[str, Any]
 TASK: dict[str, Any] = {"task": "spiked", "signal": 2.0, "length": 3, "noise": 0.0}

@@ -129,7 +129,7 @@ class Sweep:
 
 
 def read_sweep(path: Path | str) -> Sweep:
-    """Read a sweep from a TOML file.
+    r"""Read a sweep from a TOML file.
 
     Parameters
     ----------
@@ -147,6 +147,17 @@ def read_sweep(path: Path | str) -> Sweep:
         If the file is not TOML, or holds an unknown key or a value of the wrong kind.
     OSError
         If it cannot be read.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from slrlab import read_sweep
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "curve.toml")
+    ...     _ = path.write_text('compute = "population"\n[grid]\nsignal = [1.0, 2.0]')
+    ...     read_sweep(path).grid
+    {'signal': [1.0, 2.0]}
     """
     given = Path(path)
     try:

@@ -85,6 +85,11 @@ def run_sweep(
     report
         Called as ``report(done, total, label)`` as points finish.
 
+    Returns
+    -------
+    SweepSummary
+        How many points were computed, and how many failed.
+
     Raises
     ------
     ValueError
@@ -93,6 +98,16 @@ def run_sweep(
         If the store is damaged or cannot be written; what was committed stays.
     ClusterError
         If no cluster answers.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from slrlab import Sweep, run_sweep
+    >>> sweep = Sweep("population", grid={"signal": [1.0, 2.0]})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     first, again = (run_sweep(sweep, f"{folder}/a.sqlite", workers=1) for _ in range(2))
+    >>> first.computed, again.computed, again.points
+    (2, 0, 2)
     """
     start = time.perf_counter()
     if workers is not None:

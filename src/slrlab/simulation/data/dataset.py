@@ -168,6 +168,11 @@ def draw_dataset(
     report
         Called as ``report(done, total, label)``.
 
+    Returns
+    -------
+    Dataset
+        Tokens, labels, locations and the teachers that made them.
+
     Raises
     ------
     ValueError

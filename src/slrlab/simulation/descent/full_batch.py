@@ -66,6 +66,11 @@ def gradient_descent(
     report
         Called as ``report(done, total, label)`` at the times kept.
 
+    Returns
+    -------
+    Trajectory
+        Overlaps and risk along the descent.
+
     Raises
     ------
     ValueError

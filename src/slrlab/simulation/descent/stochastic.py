@@ -163,6 +163,11 @@ def online_sgd(
     seed
         The same seed gives the same path, whatever is recorded.
 
+    Returns
+    -------
+    Trajectory
+        Overlaps and risk at the recorded steps.
+
     Raises
     ------
     ValueError

@@ -16,8 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slrlab import _checks
-from slrlab._errors import ConvergenceWarning, TooLargeError
-from slrlab._machine import allowed_memory, in_gib
+from slrlab._errors import ConvergenceWarning
 from slrlab._plot import axes_of
 from slrlab._result import Result, Status
 from slrlab._types import Axes, FloatArray
@@ -25,7 +24,7 @@ from slrlab.model.activations import SOFTMAX, Activation, make_activation
 from slrlab.numerics.newton import NewtonEnd, newton
 from slrlab.simulation.data.dataset import Dataset
 from slrlab.simulation.data.packing import Sequences, checked_labels, checked_weights
-from slrlab.simulation.estimator.location_loss import LOSSES, LocationLoss
+from slrlab.simulation.estimator.location_loss import LOSSES, LocationLoss, check_newton_memory
 from slrlab.simulation.training.objective import Weights, token_weights
 
 _STEP = 1e-4  # range of the scores of the step that would come after the last
@@ -139,6 +138,11 @@ def fit_keys(
     max_steps
         Largest number of steps.
 
+    Returns
+    -------
+    KeyFit
+        The keys, and how the iteration ended.
+
     Raises
     ------
     ValueError
@@ -201,6 +205,11 @@ def fit_values(
         Ridge of the values.
     activation
         What turns scores into weights.
+
+    Returns
+    -------
+    ndarray of shape (dim,)
+        The values ``v``.
 
     Raises
     ------
@@ -332,14 +341,3 @@ def _vector(given: npt.ArrayLike, dim: int, name: str) -> FloatArray:
     if values.shape != (dim,) or not np.isfinite(values).all():
         _checks.fail(name, f"a vector of {dim} finite numbers", f"shape {values.shape}")
     return values
-
-
-def check_newton_memory(dim: int, limit: str = "X must have at most {most} features") -> None:
-    """Raise TooLargeError if the Hessian and its factors do not fit into the free memory."""
-    needed, allowed = 4.0 * 8.0 * dim**2, allowed_memory()
-    if needed > allowed:
-        most = int(math.sqrt(allowed / 32.0))
-        raise TooLargeError(
-            f"{limit.format(most=most)} for Newton's method, got {dim} (its matrices would take "
-            f"{in_gib(needed)}, {in_gib(allowed)} may be used)"
-        )

@@ -14,6 +14,8 @@ from functools import cached_property
 
 import numpy as np
 
+from slrlab._errors import TooLargeError
+from slrlab._machine import allowed_memory, in_gib
 from slrlab._types import FloatArray
 from slrlab.simulation.data.dataset import Dataset
 
@@ -135,3 +137,14 @@ class LocationLoss:
         others = np.where(target, -math.inf, chi)
         best = np.maximum.reduceat(others, self.data.offsets[:-1])
         return np.asarray((chi[target] - best)[self.data.lengths > 1])
+
+
+def check_newton_memory(dim: int, limit: str = "X must have at most {most} features") -> None:
+    """Raise TooLargeError if the Hessian and its factors do not fit into the free memory."""
+    needed, allowed = 4.0 * 8.0 * dim**2, allowed_memory()
+    if needed > allowed:
+        most = int(math.sqrt(allowed / 32.0))
+        raise TooLargeError(
+            f"{limit.format(most=most)} for Newton's method, got {dim} (its matrices would take "
+            f"{in_gib(needed)}, {in_gib(allowed)} may be used)"
+        )

@@ -139,6 +139,11 @@ def heads_sgd(
     report
         Called as ``report(done, total, label)``.
 
+    Returns
+    -------
+    HeadsPath
+        Overlaps of all heads and the risk at the recorded times.
+
     Raises
     ------
     ValueError

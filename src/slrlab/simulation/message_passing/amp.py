@@ -167,6 +167,11 @@ def run_amp(
     strict
         Raise `slrlab.ComputationError` if a run diverged.
 
+    Returns
+    -------
+    AmpSimulation
+        The runs, and means over seeds with standard errors.
+
     Raises
     ------
     TypeError

@@ -187,8 +187,7 @@ def simulate_erm(
     dtype
         ``"float32"`` or ``"float64"`` tokens.
     token_law
-        Law of the entries of the tokens, as `slrlab.draw_dataset` takes it; the theory is about
-        ``"gaussian"``.
+        Law of the entries, as `slrlab.draw_dataset` takes it; the theory is about ``"gaussian"``.
     tolerance
         Training stops at ``|∇F| <= tolerance·|y|``; default 3e-4 for float32, 1e-6 for float64.
     max_steps
@@ -197,6 +196,11 @@ def simulate_erm(
         Raise `slrlab.ComputationError` if a training did not converge.
     report
         Called as ``report(done, total, label)`` while it runs.
+
+    Returns
+    -------
+    ErmSimulation
+        The trainings, and means over seeds with standard errors.
 
     Raises
     ------

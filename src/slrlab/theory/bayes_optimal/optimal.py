@@ -91,6 +91,11 @@ def bayes_optimal(
     strict
         Raise `slrlab.ComputationError` if the accuracy is not reached.
 
+    Returns
+    -------
+    BayesOptimal
+        Both risks, with an error, and the overlaps that belong to them.
+
     Raises
     ------
     TypeError

@@ -72,6 +72,11 @@ def amp_state_evolution(task: Task, *, alpha: float, steps: int = 20) -> AmpStat
     steps
         Iterations.
 
+    Returns
+    -------
+    AmpStateEvolution
+        Overlaps and risk at each iteration.
+
     Raises
     ------
     TypeError

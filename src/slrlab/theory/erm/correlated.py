@@ -178,6 +178,11 @@ def correlated_theory(
     tolerance, seed, report
         As of `slrlab.erm_theory`.
 
+    Returns
+    -------
+    CorrelatedTheory
+        Risks and overlaps of the trained vectors, with standard errors.
+
     Raises
     ------
     TypeError

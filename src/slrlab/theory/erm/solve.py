@@ -64,8 +64,7 @@ def erm_theory(
 
     on the manifold M, where ``k`` overlaps with ``k*`` alone and ``v`` with ``v*`` alone. A free
     bias (erf) is learned along with the vectors. The averages are randomised quasi-Monte Carlo:
-    every number has a standard error, and the sample grows until that of the test risk is small
-    enough.
+    every number has a standard error, and the sample grows until the test risk is accurate.
 
     Parameters
     ----------
@@ -93,11 +92,15 @@ def erm_theory(
     report
         Called as ``report(done, total, label)`` while the computation runs.
 
+    Returns
+    -------
+    ErmTheory
+        Risks, order parameters and their errors, stability, and all fixed points found.
+
     Raises
     ------
     ValueError
-        If a number is out of range, the signal of a tilted task is infinite, or the activation
-        admits no ridge on the keys.
+        If a number is out of range, a tilted task has infinite signal, or keys admit no ridge.
 
     Examples
     --------
@@ -142,8 +145,7 @@ class Solver:
     def __init__(
         self, task: Task, activation: Activation, seed: int, report: Report | None = None
     ) -> None:
-        self.task = task
-        self.activation = activation
+        self.task, self.activation = task, activation
         seed = _checks.integer(seed, "seed", low=0)
         self.report = report or (lambda done, total, label: None)
         # the sample with blocks of about 2**log2_size sequences
@@ -343,8 +345,6 @@ class Solver:
 
 def _missing(result: ErmTheory, tolerance: float, allowance: float) -> float:
     """Return the largest error over the error that is allowed."""
-    ratios = [result.test_risk_error / tolerance]
-    for key in ORDER:
-        scale = max(1.0, abs(getattr(result, key)))
-        ratios.append(result.errors[key] / (allowance * tolerance * scale))
-    return max(ratios)
+    scales = {key: allowance * max(1.0, abs(float(getattr(result, key)))) for key in ORDER}
+    errors = (result.errors[key] / scale for key, scale in scales.items())
+    return max([result.test_risk_error, *errors]) / tolerance

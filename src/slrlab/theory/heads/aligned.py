@@ -143,6 +143,11 @@ def heads_risk(
     strict
         Raise `slrlab.ComputationError` if it is not reached.
 
+    Returns
+    -------
+    HeadsRisk
+        The risk, the Bayes risk, and the optimum of each head.
+
     Raises
     ------
     ValueError

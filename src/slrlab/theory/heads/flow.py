@@ -58,6 +58,11 @@ def heads_flow(
     report
         Called as ``report(done, total, label)``.
 
+    Returns
+    -------
+    HeadsPath
+        Overlaps of all heads and the risk at the times that are kept.
+
     Raises
     ------
     ValueError

@@ -81,6 +81,11 @@ def heads_moments(
     samples, seed
         Number of sequences, in blocks, and their seed.
 
+    Returns
+    -------
+    HeadsMoments
+        ``A``, ``B``, the best values, and the risk with its standard error.
+
     Raises
     ------
     ValueError

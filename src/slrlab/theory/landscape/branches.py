@@ -61,6 +61,11 @@ def minimum_from(
     samples
         Number of sequences behind the risk of a projection, which is sampled.
 
+    Returns
+    -------
+    Minimum or None
+        The minimum, with its risk, overlaps and kind.
+
     Raises
     ------
     ValueError
@@ -128,6 +133,13 @@ def follow_minimum(
     -------
     list of Minimum or None
         One entry for each task.
+
+    Examples
+    --------
+    >>> from slrlab import SpikedSLR, follow_minimum
+    >>> found = follow_minimum([SpikedSLR(1.0, 3), SpikedSLR(2.0, 3)], "softmax", "matched")
+    >>> print([f"{minimum.risk:.4f}" for minimum in found])
+    ['0.4811', '0.3524']
     """
     minima: list[Minimum | None] = []
     guess: Kind | str | Minimum | None = start

@@ -112,6 +112,11 @@ def flow_ensemble(
     accuracy
         Largest error of a step, relative to the length of the vectors.
 
+    Returns
+    -------
+    FlowEnsemble
+        The end and the status of each flow, and the risk along its path.
+
     Raises
     ------
     ValueError

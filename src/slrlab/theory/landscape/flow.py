@@ -85,6 +85,11 @@ def gradient_flow(
     report
         Called as ``report(done, total, label)`` after each step.
 
+    Returns
+    -------
+    Flow
+        Overlaps and risk along the path, and the minimum that it leads to.
+
     Raises
     ------
     ValueError

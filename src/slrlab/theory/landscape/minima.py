@@ -161,6 +161,11 @@ def local_minima(
     report
         Called as ``report(done, total, label)`` after each start.
 
+    Returns
+    -------
+    LocalMinima
+        The distinct minima, lowest risk first.
+
     Raises
     ------
     ValueError

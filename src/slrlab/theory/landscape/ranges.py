@@ -118,6 +118,11 @@ def minimum_branches(
     resolution
         Resolution of the quadrature.
 
+    Returns
+    -------
+    list of MinimumBranch
+        A branch has its minima and its two ends.
+
     Raises
     ------
     ValueError

@@ -185,6 +185,11 @@ def risk_and_gradient(
     strict
         Raise `slrlab.ComputationError` if the accuracy is not reached.
 
+    Returns
+    -------
+    RiskGradient
+        Risk and gradient, with errors, and the overlaps of the point.
+
     Raises
     ------
     ValueError
@@ -301,11 +306,9 @@ def assemble(trivial: float, moments: LandscapeMoments, k: FloatArray, v: FloatA
 
 def best_values(moments: LandscapeMoments, k: FloatArray) -> FloatArray:
     """Return the ``v`` of least risk for given ``k``: the risk is a quadratic function of it."""
-    size = k.size
     A, B, P, Q, X, Y, U = (float(moment[0]) for moment in moments)
-    beyond = np.array(k)
-    beyond[0] = 0.0
-    matrix = B * np.eye(size) + U * np.outer(beyond, beyond)
+    beyond = np.concatenate([[0.0], k[1:]])
+    matrix = B * np.eye(k.size) + U * np.outer(beyond, beyond)
     matrix[0] = matrix[:, 0] = Y * beyond
     matrix[0, 0] = X
     target = k[1] * Q * beyond
@@ -326,13 +329,10 @@ def read_point(point: Point, name: str = "point") -> tuple[FloatArray, FloatArra
     try:
         k, v = (np.array(vector, dtype=float) for vector in point)
     except (TypeError, ValueError):
-        raise ValueError(
-            f"{name} must be FullOrderParameters or two vectors (k, v) of R⁴, got {point!r}"
-        ) from None
+        _checks.fail(name, "FullOrderParameters or two vectors (k, v) of R⁴", point)
     if k.shape != (SIZE,) or v.shape != (SIZE,):
-        raise ValueError(
-            f"{name} must have vectors of shape ({SIZE},), got shapes {k.shape} and {v.shape}"
-        )
+        shapes = f"shapes {k.shape} and {v.shape}"
+        raise ValueError(f"{name} must have vectors of shape ({SIZE},), got {shapes}")
     if not (np.isfinite(k).all() and np.isfinite(v).all()):
         raise ValueError(f"{name} must hold finite numbers only, got nan or inf")
     return k, v

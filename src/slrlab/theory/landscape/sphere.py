@@ -86,6 +86,11 @@ def sphere_flow(
     landscape, strict, report
         As for `slrlab.gradient_flow`.
 
+    Returns
+    -------
+    Flow
+        Overlaps and risk along the path, and where it ends.
+
     Raises
     ------
     ValueError

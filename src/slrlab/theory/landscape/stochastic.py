@@ -82,6 +82,11 @@ def sgd_flow(
     strict
         Raise `slrlab.ComputationError` if the flow diverges or fails.
 
+    Returns
+    -------
+    Flow
+        Overlaps and risk along the path.
+
     Raises
     ------
     ValueError

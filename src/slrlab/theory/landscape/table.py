@@ -114,6 +114,13 @@ def tabulate(
     ------
     ValueError
         If the box is empty, or the bias is free and none is given.
+
+    Examples
+    --------
+    >>> from slrlab import SpikedSLR, tabulate
+    >>> table = tabulate(SpikedSLR(1.0, 2), "softmax", m=(-1.0, 1.0), std=1.0, tolerance=1e-3)
+    >>> table.error < 1e-3
+    True
     """
     chosen = checked(task, activation, tolerance).without_idle_bias()
     bias = chosen.bias if bias is None else _checks.finite(bias, "bias")

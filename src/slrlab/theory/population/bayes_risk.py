@@ -73,6 +73,11 @@ def bayes_risk(task: Task, *, knows: str = "keys", dim: int | None = None) -> Ba
     dim
         Dimension of the tokens, for ``knows="tokens"``.
 
+    Returns
+    -------
+    BayesRisk
+        The risk, an estimate of its error, and the relative difference of its two forms.
+
     Raises
     ------
     TypeError

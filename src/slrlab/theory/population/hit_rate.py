@@ -39,6 +39,11 @@ def hit_rate(task: Task, order: Keys | None = None) -> float:
         are ``χ = m_k·χ* + √R_k·n``. None for any keys along ``k*``, where ``R_k = 0``. On
         spiked-SLR, keys with ``R_k > 0`` act as the smaller signal ``ν m_k²/q_k``.
 
+    Returns
+    -------
+    float
+        The probability.
+
     Raises
     ------
     TypeError

@@ -65,6 +65,11 @@ def minimal_risk(
     strict
         Raise `slrlab.ComputationError` instead of returning a failed status.
 
+    Returns
+    -------
+    PopulationRisk
+        The risk, its error, the Bayes risk, and the keys, values and bias that reach it.
+
     Raises
     ------
     ValueError

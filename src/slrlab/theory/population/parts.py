@@ -124,6 +124,11 @@ def excess_parts(
     seed
         Seed of the scrambles.
 
+    Returns
+    -------
+    ExcessParts
+        The excess, its parts, and the excess with a factor for each length or sequence.
+
     Raises
     ------
     ValueError

@@ -153,6 +153,11 @@ def weight_statistics(
     seed
         Seed of the sample.
 
+    Returns
+    -------
+    WeightStatistics
+        The statistics; those that are sampled have standard errors.
+
     Raises
     ------
     ValueError
