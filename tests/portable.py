@@ -28,10 +28,10 @@ SUITE = [
 # all other tests, new ones too, run on every instruction set
 WITHOUT_NUMBERS = (
     "tests/cli",
-    "tests/experiments/test_encoding.py",
-    "tests/experiments/test_parallel.py",
-    "tests/experiments/test_runner.py",
-    "tests/experiments/test_store.py",
+    "tests/experiments/running/test_encoding.py",
+    "tests/experiments/running/test_parallel.py",
+    "tests/experiments/running/test_runner.py",
+    "tests/experiments/running/test_store.py",
     "tests/experiments/test_sweeps.py",
     "tests/figures/test_reproduction.py",
     "tests/test_checks.py",

@@ -18,9 +18,9 @@ RECIPES = dict(re.findall(r"^## Copy me: an? ([\w ]+)\n(.*?)(?=^## |\Z)", GUIDE,
 # quick tests that go through what is registered: files, and words of the names of the tests
 LISTING = {
     "activation": (
-        "cli/test_atlas.py experiments/test_atlas.py experiments/test_stored.py "
-        "experiments/test_training_protocol.py model/test_activations.py model/test_atlas.py "
-        "model/test_traits.py",
+        "cli/test_atlas.py experiments/atlas/test_panel.py experiments/test_stored.py "
+        "experiments/comparison/test_training_protocol.py model/test_activations.py "
+        "model/test_atlas.py model/test_traits.py",
         "ranked_among_the_shipped or every_entry_of_the_panel or tables_are_complete or "
         "compared_or_has_its_reason or have_a_card or traits or "
         "sigmoid-normalised and (derivatives_against or weights or travel)",

@@ -62,10 +62,10 @@ from slrlab import (
     universality,
     weight_statistics,
 )
-from slrlab.experiments.comparison import compare_erm
-from slrlab.experiments.dimensions import extrapolate_amp, extrapolate_erm
-from slrlab.experiments.law_gap import law_gap
-from slrlab.experiments.sgd_retrieval import SgdRetrieval
+from slrlab.experiments.comparison.dimensions import extrapolate_amp, extrapolate_erm
+from slrlab.experiments.comparison.law_gap import law_gap
+from slrlab.experiments.comparison.training import compare_erm
+from slrlab.experiments.retrieval.sgd import SgdRetrieval
 from slrlab.retrieval import TrainedModel, train_capacity
 from slrlab.theory.population.rates import RateFit
 

@@ -14,29 +14,34 @@ from slrlab._errors import (
     TooLargeError,
 )
 from slrlab._result import Estimate, Result, Status
-from slrlab.experiments.activations import ActivationComparison, compare
-from slrlab.experiments.amp import AmpComparison, compare_amp
-from slrlab.experiments.best_maps import BestMap, best_elementwise, best_normalised
-from slrlab.experiments.bias_limit import BiasLimit, bias_limit
-from slrlab.experiments.capacity import CapacityPoint, CapacityTest, capacity_test
+from slrlab.experiments.atlas.activations import ActivationComparison, compare
+from slrlab.experiments.atlas.best_maps import BestMap, best_elementwise, best_normalised
+from slrlab.experiments.atlas.bias_limit import BiasLimit, bias_limit
+from slrlab.experiments.atlas.properties import lacks, properties
+from slrlab.experiments.comparison.amp import AmpComparison, compare_amp
+from slrlab.experiments.comparison.labels import LabelPoint, LabelsWorth, labels_worth
+from slrlab.experiments.comparison.universality import LawVerdict, Universality, universality
 from slrlab.experiments.departures import Departure, DeparturePoint, best_activation, departure
+from slrlab.experiments.descent.flows import FlowComparison, compare_descent, compare_sgd
+from slrlab.experiments.descent.specialisation import (
+    Specialisation,
+    Stages,
+    specialisation,
+    stages_of,
+)
+from slrlab.experiments.descent.sphere import SphereTraining, compare_sphere, sphere_training
 from slrlab.experiments.diagnosis import (
     HeadDiagnosis,
     LengthPrediction,
     diagnose_file,
     diagnose_scores,
 )
-from slrlab.experiments.flows import FlowComparison, compare_descent, compare_sgd
 from slrlab.experiments.haystack import Haystack, draw_haystack
-from slrlab.experiments.labels import LabelPoint, LabelsWorth, labels_worth
-from slrlab.experiments.properties import lacks, properties
-from slrlab.experiments.requirements import Need, Requirement, require
-from slrlab.experiments.retrieval import RetrievalStudy, retrieval_study
-from slrlab.experiments.specialisation import Specialisation, Stages, specialisation, stages_of
-from slrlab.experiments.sphere_flows import SphereTraining, compare_sphere, sphere_training
+from slrlab.experiments.requirements.require import Need, Requirement, require
+from slrlab.experiments.retrieval.capacity import CapacityPoint, CapacityTest, capacity_test
+from slrlab.experiments.retrieval.study import RetrievalStudy, retrieval_study
 from slrlab.experiments.sweeps import Store, Sweep, SweepSummary, read_sweep, run_sweep
 from slrlab.experiments.transfer import LengthTransfer, TransferPoint, length_transfer
-from slrlab.experiments.universality import LawVerdict, Universality, universality
 from slrlab.model.activations import (
     Activation,
     Elementwise,

@@ -6,7 +6,11 @@ from functools import partial
 import pytest
 
 from slrlab import SpikedSLR
-from slrlab.experiments import atlas, atlas_training, atlas_transfer, atlas_weights, properties
+from slrlab.experiments.atlas import panel as atlas
+from slrlab.experiments.atlas import properties
+from slrlab.experiments.atlas import training as atlas_training
+from slrlab.experiments.atlas import transfer as atlas_transfer
+from slrlab.experiments.atlas import weights as atlas_weights
 
 FEW = ["softmax", "linear"]
 TASK = SpikedSLR(5.0, 3)
@@ -103,7 +107,7 @@ def test_complete_is_refused_where_nothing_is_added(run, tmp_path):
 REFUSED_FIRST = """
 import sys
 from slrlab.cli.main import main
-heavy = {"pandas", "numba", "matplotlib", "slrlab.experiments.atlas"}
+heavy = {"pandas", "numba", "matplotlib", "slrlab.experiments.atlas.panel"}
 try:
     main(["atlas", "--add", "exp("])
 finally:

@@ -7,7 +7,7 @@ import pytest
 
 from slrlab import HardNegativeSLR, NeedlesSLR, bayes_risk, minimal_risk
 from slrlab.cli import labels as labels_command
-from slrlab.experiments import labels as experiment
+from slrlab.experiments.comparison import labels as experiment
 
 
 def test_the_parameter_of_a_task_is_an_option(run):

@@ -38,7 +38,7 @@ def test_start_is_another_name_of_init(run):
 @pytest.fixture
 def rough_theory(monkeypatch):
     rough = partial(erm_theory, tolerance=1e-2)
-    monkeypatch.setattr("slrlab.experiments.comparison.erm_theory", rough)
+    monkeypatch.setattr("slrlab.experiments.comparison.training.erm_theory", rough)
 
 
 @pytest.mark.usefixtures("rough_theory")

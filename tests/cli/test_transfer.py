@@ -32,7 +32,7 @@ def test_json_has_the_points(run):
 
 
 def test_all_activations_at_once(run, monkeypatch, tmp_path):
-    from slrlab.experiments import atlas_transfer
+    from slrlab.experiments.atlas import transfer as atlas_transfer
 
     few = {name: atlas_transfer.ACTIVATIONS[name] for name in ("softmax", "linear")}
     monkeypatch.setattr(atlas_transfer, "ACTIVATIONS", few)

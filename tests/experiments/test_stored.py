@@ -6,9 +6,9 @@ import pytest
 
 from slrlab import MaxSLR, SpikedSLR, bayes_optimal, hit_rate, make_activation, minimal_risk
 from slrlab.experiments import stored
-from slrlab.experiments.activations import STANDARD
-from slrlab.experiments.atlas import PANEL
-from slrlab.experiments.rows import is_trusted, population_row, trained_row
+from slrlab.experiments.atlas.activations import STANDARD
+from slrlab.experiments.atlas.panel import PANEL
+from slrlab.experiments.requirements.rows import is_trusted, population_row, trained_row
 from slrlab.model.activations import ACTIVATIONS
 
 

@@ -17,9 +17,9 @@ import pytest
 
 from slrlab import NeedlesSLR, minimal_risk
 from slrlab._errors import ClusterError, StoreError
-from slrlab.experiments import runner
-from slrlab.experiments.cluster import Cluster
-from slrlab.experiments.store import Store
+from slrlab.experiments.running import runner
+from slrlab.experiments.running.cluster import Cluster
+from slrlab.experiments.running.store import Store
 from slrlab.experiments.sweeps import run
 from slrlab.experiments.sweeps.computations import (
     COMPUTATIONS,

@@ -17,7 +17,7 @@ from slrlab import (
     make_activation,
     minimal_risk,
 )
-from slrlab.experiments.atlas_transfer import atlas_transfer
+from slrlab.experiments.atlas.transfer import atlas_transfer
 from slrlab.experiments.fitted_vectors import fit_vectors
 from slrlab.experiments.transfer import RULES
 from slrlab.simulation.training.erm import fresh_risk, start_weights

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from slrlab.experiments.executors import InProcess, Processes
+from slrlab.experiments.running.executors import InProcess, Processes
 from slrlab.explorer import background
 from slrlab.explorer.background import Work, shared_work
 from slrlab.explorer.view import Call

@@ -14,7 +14,7 @@ from scipy.interpolate import PchipInterpolator
 
 from slrlab import SpikedSLR, bayes_risk, draw_haystack, make_task, minimal_risk, require
 from slrlab._plot import mark_of
-from slrlab.experiments.rows import population_row
+from slrlab.experiments.requirements.rows import population_row
 from slrlab.experiments.stored import SIGNALS, stored_population, stored_trained_row
 from slrlab.experiments.stored import table as stored
 from slrlab.explorer import charts

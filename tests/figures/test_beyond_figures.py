@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from slrlab.experiments.comparison.universality import LAWS, UNCORRELATED
 from slrlab.experiments.departures import BEST
-from slrlab.experiments.universality import LAWS, UNCORRELATED
 from slrlab.figures import make_figure
 from slrlab.figures.figure_agreement import bound
 from slrlab.figures.registry import figure_module

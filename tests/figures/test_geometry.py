@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from slrlab.experiments.atlas import stored_atlas
+from slrlab.experiments.atlas.panel import stored_atlas
 from slrlab.figures.figure_geometry import FIXED, RANDOM, compute, draw
 from slrlab.model.activations import ACTIVATIONS
 

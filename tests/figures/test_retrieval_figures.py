@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 from matplotlib.collections import LineCollection, PathCollection
 
-from slrlab.experiments.retrieval import TRAINED_SIZES
-from slrlab.experiments.retrieval_runs import PROFILES
+from slrlab.experiments.retrieval.runs import PROFILES
+from slrlab.experiments.retrieval.study import TRAINED_SIZES
 from slrlab.experiments.stored import table
 from slrlab.figures import figure_prediction, figure_retrieval, make_figure, redraw_figure
 from slrlab.retrieval.attention_maps import MAPS

@@ -9,8 +9,8 @@ import pytest
 
 from slrlab import Estimate, bayes_optimal, make_task
 from slrlab.experiments.claims import CLAIMS, run_claims
-from slrlab.experiments.comparison import QUANTITIES
-from slrlab.experiments.student import difference, normal_score, p_value
+from slrlab.experiments.comparison.student import difference, normal_score, p_value
+from slrlab.experiments.comparison.training import QUANTITIES
 from slrlab.figures import draw_figure, figure_3, figure_agreement, registry, reproduction
 from slrlab.figures.registry import FIGURES, figure_module
 from slrlab.figures.reproduction import reproduce_all

@@ -1,6 +1,7 @@
 """One protocol for every registered activation: limits, ties, derivatives, kernels, cards.
 
-Its last step, theory against simulated training, is `tests/experiments/test_training_protocol.py`.
+Its last step, theory against simulated training, is
+`tests/experiments/comparison/test_training_protocol.py`.
 """
 
 import math

@@ -8,8 +8,8 @@ from slrlab.cli.app import command
 from slrlab.cli.comparisons import print_amp
 from slrlab.cli.console import Output, print_json, progress
 from slrlab.cli.options import ALPHA, SEED, TEST_SAMPLES, Sizes, option, whole
-from slrlab.experiments.amp import compare_amp
-from slrlab.experiments.dimensions import extrapolate_amp
+from slrlab.experiments.comparison.amp import compare_amp
+from slrlab.experiments.comparison.dimensions import extrapolate_amp
 from slrlab.model.tasks import Task
 from slrlab.simulation.message_passing.amp import run_amp
 

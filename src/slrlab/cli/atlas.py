@@ -52,13 +52,13 @@ def atlas(
     if added and not (complete or population):
         _rank_added(added, out, output)
         return
-    from slrlab.experiments import atlas as experiment
-    from slrlab.experiments.atlas_training import atlas_training
-    from slrlab.experiments.atlas_transfer import atlas_transfer
-    from slrlab.experiments.atlas_weights import atlas_weights
-    from slrlab.experiments.parallel import remember, shared_workers
-    from slrlab.experiments.properties import properties
-    from slrlab.experiments.training_table import training_texts
+    from slrlab.experiments.atlas import panel as experiment
+    from slrlab.experiments.atlas.properties import properties
+    from slrlab.experiments.atlas.training import atlas_training
+    from slrlab.experiments.atlas.training_table import training_texts
+    from slrlab.experiments.atlas.transfer import atlas_transfer
+    from slrlab.experiments.atlas.weights import atlas_weights
+    from slrlab.experiments.running.parallel import remember, shared_workers
 
     kinds, training, more = list(dict.fromkeys([*ACTIVATIONS, *added])), None, {}
     with (
@@ -96,7 +96,7 @@ def atlas(
 
 def _rank_added(added: list[str], out: Path, output: Output) -> None:
     """Rank expressions among the activations whose risks the package ships."""
-    from slrlab.experiments.atlas import ranked_among_stored
+    from slrlab.experiments.atlas.panel import ranked_among_stored
 
     with progress("atlas") as report:
         frame, table = ranked_among_stored(added, report=report)
@@ -111,7 +111,7 @@ def _rank_added(added: list[str], out: Path, output: Output) -> None:
 
 
 def _print_ranking(table: DataFrame) -> None:
-    from slrlab.experiments.atlas import COLUMNS, texts
+    from slrlab.experiments.atlas.panel import COLUMNS, texts
 
     rows = [line[:-1] for line in texts(table)]  # sources are too long for a screen
     print_table("Activations by their mean loss over the panel", COLUMNS[:-1], rows)
@@ -119,8 +119,8 @@ def _print_ranking(table: DataFrame) -> None:
 
 def _answers(table: DataFrame, added: list[str]) -> list[str]:
     """Return the rank of each expression, its verdict and what it lacks."""
-    from slrlab.experiments.atlas import verdict
-    from slrlab.experiments.properties import lacks
+    from slrlab.experiments.atlas.panel import verdict
+    from slrlab.experiments.atlas.properties import lacks
 
     own = table[table["activation"].isin(added)]
     return [

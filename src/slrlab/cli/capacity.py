@@ -8,7 +8,7 @@ from slrlab.cli.app import command
 from slrlab.cli.console import progress
 from slrlab.cli.options import SEED, listed, option, whole
 from slrlab.cli.table_output import TableOutput
-from slrlab.experiments.capacity import capacity_test
+from slrlab.experiments.retrieval.capacity import capacity_test
 from slrlab.retrieval.feature_maps import ACCEPTED
 
 

@@ -20,7 +20,7 @@ from slrlab.cli.options import (
     default,
 )
 from slrlab.cli.table_output import TableOutput
-from slrlab.experiments.activations import compare as compare_activations
+from slrlab.experiments.atlas.activations import compare as compare_activations
 from slrlab.model.task_registry import make_task
 
 

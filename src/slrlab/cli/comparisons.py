@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from slrlab._result import Estimate
 from slrlab.cli.console import print_lines, print_table
-from slrlab.experiments.amp import AmpComparison
-from slrlab.experiments.comparison import Comparison
-from slrlab.experiments.dimensions import AmpExtrapolation, ErmExtrapolation
-from slrlab.experiments.student import Limit, half_width, p_value
+from slrlab.experiments.comparison.amp import AmpComparison
+from slrlab.experiments.comparison.dimensions import AmpExtrapolation, ErmExtrapolation
+from slrlab.experiments.comparison.student import Limit, half_width, p_value
+from slrlab.experiments.comparison.training import Comparison
 
 _GAP = "± one standard error; gap: simulation minus theory, with its 95 % interval (Student's t)"
 _P = "p: how often chance alone makes so large a gap"

@@ -8,7 +8,7 @@ from slrlab.cli.app import command
 from slrlab.cli.console import progress
 from slrlab.cli.options import POSITIVE, RISK_ERROR, SEED, listed, option, whole
 from slrlab.cli.table_output import TableOutput
-from slrlab.experiments.labels import ALPHAS, labels_worth
+from slrlab.experiments.comparison.labels import ALPHAS, labels_worth
 from slrlab.model.tasks import Task
 
 

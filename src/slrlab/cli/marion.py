@@ -19,7 +19,7 @@ from slrlab.cli.options import (
     option,
     whole,
 )
-from slrlab.experiments.sphere_flows import sphere_training
+from slrlab.experiments.descent.sphere import sphere_training
 from slrlab.model.marion import MarionSLR
 from slrlab.theory.landscape.sphere import STARTS
 from slrlab.theory.population.bayes_risk import bayes_risk

@@ -21,9 +21,9 @@ from slrlab.cli.options import (
     option,
 )
 from slrlab.cli.table_output import TableOutput
-from slrlab.experiments.demands import BAYES_NAME
-from slrlab.experiments.requirements import Requirement
-from slrlab.experiments.requirements import require as require_theory
+from slrlab.experiments.requirements.demands import BAYES_NAME
+from slrlab.experiments.requirements.require import Requirement
+from slrlab.experiments.requirements.require import require as require_theory
 
 _RATE = number("a number between 0 and 1")
 

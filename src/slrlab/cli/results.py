@@ -9,7 +9,7 @@ from slrlab._types import DataFrame
 from slrlab.cli.app import command
 from slrlab.cli.console import Output, print_json, print_lines, print_table
 from slrlab.cli.options import CSV, STORE, option
-from slrlab.experiments.store import Store
+from slrlab.experiments.running.store import Store
 from slrlab.experiments.sweeps.run import run_sweep
 
 _SHOWN = 40  # rows of a listing on the terminal

@@ -37,8 +37,8 @@ def retrieval(
 
     Example: slrlab retrieval --profile quick --text novel.txt
     """
-    from slrlab.experiments.retrieval import retrieval_study
-    from slrlab.experiments.retrieval_prediction import prediction_table
+    from slrlab.experiments.retrieval.prediction import prediction_table
+    from slrlab.experiments.retrieval.study import retrieval_study
     from slrlab.figures import draw_figure, write_figure_table
     from slrlab.retrieval.mixers import MIXERS
 
@@ -65,7 +65,7 @@ def retrieval(
 
 def _summary(tests: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
     """Return columns and rows: what each mixer reaches at the default width."""
-    from slrlab.experiments.retrieval_runs import PAIRS, WIDTH
+    from slrlab.experiments.retrieval.runs import PAIRS, WIDTH
 
     own = tests[tests["width"] == WIDTH]
     names = ["mixer", "recall, 16 pairs (seeds that learn)", "Markov loss (nats)"]

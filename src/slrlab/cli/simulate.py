@@ -22,8 +22,8 @@ from slrlab.cli.options import (
     parser,
     whole,
 )
-from slrlab.experiments.comparison import compare_erm
-from slrlab.experiments.dimensions import extrapolate_erm
+from slrlab.experiments.comparison.dimensions import extrapolate_erm
+from slrlab.experiments.comparison.training import compare_erm
 from slrlab.model.activations import Activation
 from slrlab.model.tasks import Task
 from slrlab.simulation.training.erm import STARTS, simulate_erm

@@ -8,7 +8,7 @@ from typing import Annotated
 from slrlab.cli.app import command
 from slrlab.cli.console import Output, print_json, print_table, progress
 from slrlab.cli.options import CSV, NOT_NEGATIVE, POSITIVE, SEED, HeadsAttention, option, whole
-from slrlab.experiments.specialisation import specialisation
+from slrlab.experiments.descent.specialisation import specialisation
 from slrlab.model.heads import MultiHeadSLR
 
 _HEADS = "Number of heads; default: one a direction."

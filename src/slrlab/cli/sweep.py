@@ -12,7 +12,7 @@ from slrlab.cli.app import command
 from slrlab.cli.console import Output, print_json, print_lines, print_problems, progress
 from slrlab.cli.options import STORE, flag, option, whole
 from slrlab.cli.results import print_points
-from slrlab.experiments.store import Store
+from slrlab.experiments.running.store import Store
 from slrlab.experiments.sweeps.computations import COMPUTATIONS
 from slrlab.experiments.sweeps.definition import Sweep, read_sweep
 from slrlab.experiments.sweeps.run import SweepSummary, run_sweep

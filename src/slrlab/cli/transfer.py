@@ -93,7 +93,7 @@ def _atlas(
     output: TableOutput,
 ) -> bool:
     """Print the transfer of all activations from one length, a row for each."""
-    from slrlab.experiments.atlas_transfer import atlas_transfer
+    from slrlab.experiments.atlas.transfer import atlas_transfer
 
     fit, use = lengths
     for name, given, accepted, fine in (

@@ -20,8 +20,8 @@ from slrlab.cli.options import (
     whole,
 )
 from slrlab.cli.table_output import TableOutput
-from slrlab.experiments.universality import DIMS, LAWS
-from slrlab.experiments.universality import universality as compare_laws
+from slrlab.experiments.comparison.universality import DIMS, LAWS
+from slrlab.experiments.comparison.universality import universality as compare_laws
 from slrlab.model.activations import Activation
 from slrlab.model.tasks import Task
 

@@ -16,7 +16,7 @@ from slrlab import _checks
 from slrlab._plot import BAYES, axes_of, mark_of
 from slrlab._result import Result, Status, plain
 from slrlab._types import Axes, DataFrame, Report
-from slrlab.experiments.activations import Kind
+from slrlab.experiments.atlas.activations import Kind
 from slrlab.model.activations import ACTIVATIONS, make_activation
 from slrlab.model.lengths import LengthLaw, LengthLike
 from slrlab.model.neighbours import HardNegativeSLR, NeedlesSLR, VarianceSLR
@@ -229,7 +229,7 @@ def departure(
     >>> [(point.best, round(point.softmax_excess, 3)) for point in result.points]
     [('softmax', 0.0), ('sigmoid', 0.148)]
     """
-    from slrlab.experiments.atlas import atlas  # loads pandas
+    from slrlab.experiments.atlas.panel import atlas  # loads pandas
 
     chosen = DIRECTIONS[_checks.choice(direction, "direction", DIRECTIONS)]
     law = LengthLaw.of(length)

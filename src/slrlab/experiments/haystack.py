@@ -17,8 +17,8 @@ from slrlab import _checks
 from slrlab._plot import axes_of, mark_of
 from slrlab._result import Result, Status
 from slrlab._types import Axes, DataFrame, FloatArray
-from slrlab.experiments.activations import STANDARD, Kind, several
-from slrlab.experiments.demands import BAYES_NAME
+from slrlab.experiments.atlas.activations import STANDARD, Kind, several
+from slrlab.experiments.requirements.demands import BAYES_NAME
 from slrlab.model.activations import Activation, make_activation
 from slrlab.model.dispatch import check_task
 from slrlab.model.setting import Setting

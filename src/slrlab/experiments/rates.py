@@ -6,8 +6,8 @@ from itertools import chain
 
 from slrlab._result import Status
 from slrlab._types import Report
-from slrlab.experiments.encoding import storable
-from slrlab.experiments.parallel import parallel_map
+from slrlab.experiments.running.encoding import storable
+from slrlab.experiments.running.parallel import parallel_map
 from slrlab.model.lengths import LengthLaw
 from slrlab.theory.population.rates import RateFit, elementwise_rate, linear_rate, softmax_rate
 

@@ -16,10 +16,10 @@ from slrlab._errors import ComputationError
 from slrlab._plot import axes_of, draw_map, mark_statuses
 from slrlab._result import Estimate, Result, Status, plain
 from slrlab._types import Report
-from slrlab.experiments.activations import Kind, portable, several, training_options
-from slrlab.experiments.encoding import storable
+from slrlab.experiments.atlas.activations import Kind, portable, several, training_options
 from slrlab.experiments.fitted_vectors import FittedVectors, fit_vectors
-from slrlab.experiments.parallel import parallel_map
+from slrlab.experiments.running.encoding import storable
+from slrlab.experiments.running.parallel import parallel_map
 from slrlab.model.activation_code import activation_code
 from slrlab.model.activations import Activation, make_activation
 from slrlab.model.arrangements import check_family

@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from slrlab.experiments.executors import Executor, Outcome, Processes, default_workers
-from slrlab.experiments.rows import Row
+from slrlab.experiments.requirements.rows import Row
+from slrlab.experiments.running.executors import Executor, Outcome, Processes, default_workers
 from slrlab.explorer.view import Call
 
 _KEPT = 50_000  # rows in memory, of up to one kilobyte each

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from slrlab._plot import mark_of
-from slrlab.experiments.demands import BAYES_NAME
+from slrlab.experiments.requirements.demands import BAYES_NAME
 
 GREY = "#808080"  # Bayes; readable on white and on black
 NEEDLE = "#E69F00"

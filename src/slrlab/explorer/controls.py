@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from slrlab import _checks
-from slrlab.experiments.activations import STANDARD
+from slrlab.experiments.atlas.activations import STANDARD
 from slrlab.experiments.stored import SIGNALS
 from slrlab.model.activations import make_activation
 from slrlab.model.lengths import LengthLaw

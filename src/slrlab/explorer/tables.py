@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from slrlab._errors import ComputationError
 from slrlab._types import DataFrame, Report
-from slrlab.experiments.rows import Row
+from slrlab.experiments.requirements.rows import Row
 from slrlab.explorer.controls import Controls
 
 T = TypeVar("T")

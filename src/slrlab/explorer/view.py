@@ -13,7 +13,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from slrlab._types import DataFrame, Report
-from slrlab.experiments.rows import Row
+from slrlab.experiments.requirements.rows import Row
 from slrlab.explorer.controls import Controls
 from slrlab.explorer.tables import listed
 

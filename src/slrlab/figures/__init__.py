@@ -11,7 +11,7 @@ from pathlib import Path
 
 from slrlab import _checks
 from slrlab._types import DataFrame, Report
-from slrlab.experiments.parallel import remember
+from slrlab.experiments.running.parallel import remember
 from slrlab.figures.registry import PROFILES, depends_on_profile, figure_module, table_module
 from slrlab.figures.style import house_style
 

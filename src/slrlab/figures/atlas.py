@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from slrlab.experiments.atlas import COLUMNS, ranking, texts
-from slrlab.experiments.training_table import training_texts
+from slrlab.experiments.atlas.panel import COLUMNS, ranking, texts
+from slrlab.experiments.atlas.training_table import training_texts
 from slrlab.figures import style
 from slrlab.figures.atlas_pages import file_name, write_pages
 from slrlab.figures.atlas_training import TRAINING_CAPTION, TRAINING_TITLE, write_training

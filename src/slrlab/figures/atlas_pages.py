@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from slrlab._types import FloatArray
-from slrlab.experiments.atlas import advice, verdict
+from slrlab.experiments.atlas.panel import advice, verdict
 from slrlab.figures import style
 from slrlab.figures.page import cell, formula, page, picture, wide
 from slrlab.model.activations import SOFTMAX, Activation, make_activation

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 
 from slrlab._types import Axes
-from slrlab.experiments.atlas_training import FRACTION, STARTS, TIME
-from slrlab.experiments.training_table import comparable, rank_agreement
+from slrlab.experiments.atlas.training import FRACTION, STARTS, TIME
+from slrlab.experiments.atlas.training_table import comparable, rank_agreement
 from slrlab.figures import style
 
 TRAINING_TITLE = "Test risk after training, and training time, against the risk with infinite data"

@@ -11,9 +11,15 @@ import numpy as np
 import pandas as pd
 
 from slrlab._types import Axes, Figure, Report
-from slrlab.experiments import learning_curve
-from slrlab.experiments.learning_curve import ACTIVATIONS, LENGTH, TASKS, best_trained, curve_task
-from slrlab.experiments.parallel import parallel_map
+from slrlab.experiments.comparison import learning_curve
+from slrlab.experiments.comparison.learning_curve import (
+    ACTIVATIONS,
+    LENGTH,
+    TASKS,
+    best_trained,
+    curve_task,
+)
+from slrlab.experiments.running.parallel import parallel_map
 from slrlab.figures import style
 from slrlab.figures.points import Row, simulated_rows, size_dim, sorted_table
 from slrlab.figures.registry import About

@@ -11,9 +11,9 @@ from scipy import special
 
 from slrlab._result import Estimate
 from slrlab._types import Axes, Figure, Report
-from slrlab.experiments.comparison import QUANTITIES, STANDARD, compare_erm
-from slrlab.experiments.dimensions import gap_limit
-from slrlab.experiments.parallel import parallel_map
+from slrlab.experiments.comparison.dimensions import gap_limit
+from slrlab.experiments.comparison.training import QUANTITIES, STANDARD, compare_erm
+from slrlab.experiments.running.parallel import parallel_map
 from slrlab.figures import style
 from slrlab.figures.points import data_seed
 from slrlab.figures.registry import About

@@ -9,9 +9,9 @@ import pandas as pd
 
 from slrlab._result import Estimate
 from slrlab._types import Axes, Figure, Report
-from slrlab.experiments.amp import compare_amp
-from slrlab.experiments.parallel import parallel_map
-from slrlab.experiments.student import family_p, half_width
+from slrlab.experiments.comparison.amp import compare_amp
+from slrlab.experiments.comparison.student import family_p, half_width
+from slrlab.experiments.running.parallel import parallel_map
 from slrlab.figures import style
 from slrlab.figures.registry import About
 from slrlab.model.task_registry import make_task

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from slrlab._types import Report
-from slrlab.experiments.atlas import PANEL, atlas, ranking
+from slrlab.experiments.atlas.panel import PANEL, atlas, ranking
 from slrlab.figures import style
 from slrlab.figures.registry import About
 from slrlab.model.activations import ACTIVATIONS

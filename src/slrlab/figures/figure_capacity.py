@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from slrlab._types import Report
-from slrlab.experiments.capacity import KEY_SIZE, capacity_of, published_runs, summaries
+from slrlab.experiments.retrieval.capacity import KEY_SIZE, capacity_of, published_runs, summaries
 from slrlab.figures import style
 from slrlab.figures.registry import About
 from slrlab.retrieval.capacity import capacity_floor

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 
 from slrlab._types import Report
-from slrlab.experiments.atlas import atlas
+from slrlab.experiments.atlas.panel import atlas
 from slrlab.experiments.departures import BEST, DIRECTIONS, departure
-from slrlab.experiments.parallel import parallel_map
+from slrlab.experiments.running.parallel import parallel_map
 from slrlab.figures import style
 from slrlab.figures.registry import About
 from slrlab.model.neighbours import NeedlesSLR

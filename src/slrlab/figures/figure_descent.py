@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from slrlab._types import Axes, Figure, Report
-from slrlab.experiments.flows import compare_descent, compare_sgd
-from slrlab.experiments.parallel import parallel_map
+from slrlab.experiments.descent.flows import compare_descent, compare_sgd
+from slrlab.experiments.running.parallel import parallel_map
 from slrlab.figures import style
 from slrlab.figures.points import Row
 from slrlab.figures.registry import About

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from slrlab._types import FloatArray, Report
-from slrlab.experiments.properties import properties
+from slrlab.experiments.atlas.properties import properties
 from slrlab.figures import figure_atlas, style
 from slrlab.figures.registry import About
 from slrlab.model.activations import ACTIVATIONS

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from slrlab._types import Report
-from slrlab.experiments.labels import labelled_overlap, labels_worth
-from slrlab.experiments.parallel import parallel_map
+from slrlab.experiments.comparison.labels import labelled_overlap, labels_worth
+from slrlab.experiments.running.parallel import parallel_map
 from slrlab.figures import style
 from slrlab.figures.registry import About
 from slrlab.model.tasks import MaxSLR, SpikedSLR, Task

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from slrlab._types import Figure, Report
-from slrlab.experiments.parallel import parallel_map
+from slrlab.experiments.running.parallel import parallel_map
 from slrlab.figures import style
 from slrlab.figures.points import ACTIVATIONS, minimal_risk_row, sorted_table
 from slrlab.figures.registry import About

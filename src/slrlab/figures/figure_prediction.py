@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from slrlab._types import Axes, Figure, Report
-from slrlab.experiments.retrieval_prediction import prediction_table
+from slrlab.experiments.retrieval.prediction import prediction_table
 from slrlab.experiments.stored import table
 from slrlab.figures import style
 from slrlab.figures.registry import About

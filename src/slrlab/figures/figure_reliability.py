@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from slrlab._types import Report
-from slrlab.experiments.atlas_weights import atlas_weights
-from slrlab.experiments.parallel import parallel_map
+from slrlab.experiments.atlas.weights import atlas_weights
+from slrlab.experiments.running.parallel import parallel_map
 from slrlab.figures import figure_atlas, style
 from slrlab.figures.points import Row
 from slrlab.figures.registry import About

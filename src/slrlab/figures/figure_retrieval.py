@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from slrlab._types import Axes, Figure, Report
-from slrlab.experiments.retrieval_runs import PAIRS, WIDTH
+from slrlab.experiments.retrieval.runs import PAIRS, WIDTH
 from slrlab.experiments.stored import table
 from slrlab.figures import style
 from slrlab.figures.registry import About

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from slrlab._types import Axes, Figure, Report
-from slrlab.experiments.parallel import parallel_map
-from slrlab.experiments.specialisation import Stages, specialisation
+from slrlab.experiments.descent.specialisation import Stages, specialisation
+from slrlab.experiments.running.parallel import parallel_map
 from slrlab.figures import style
 from slrlab.figures.points import Row
 from slrlab.figures.registry import About

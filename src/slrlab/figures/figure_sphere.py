@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from slrlab._types import Axes, Figure, FloatArray, Report
-from slrlab.experiments.parallel import parallel_map
-from slrlab.experiments.sphere_flows import sphere_training
+from slrlab.experiments.descent.sphere import sphere_training
+from slrlab.experiments.running.parallel import parallel_map
 from slrlab.figures import style
 from slrlab.figures.points import Row
 from slrlab.figures.registry import About

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 
 from slrlab._types import Figure, FloatArray, Report
-from slrlab.experiments.parallel import parallel_map
-from slrlab.experiments.small_starts import small_starts
+from slrlab.experiments.descent.small_starts import small_starts
+from slrlab.experiments.running.parallel import parallel_map
 from slrlab.figures import style
 from slrlab.figures.points import ACTIVATIONS, Row, sorted_table
 from slrlab.figures.registry import About

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from slrlab._types import Report
-from slrlab.experiments.parallel import parallel_map
+from slrlab.experiments.running.parallel import parallel_map
 from slrlab.experiments.transfer import RULES, length_transfer
 from slrlab.figures import style
 from slrlab.figures.registry import About

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from slrlab._types import Report
-from slrlab.experiments.comparison import STANDARD
-from slrlab.experiments.universality import LAWS, QUANTITIES, UNCORRELATED, universality
+from slrlab.experiments.comparison.training import STANDARD
+from slrlab.experiments.comparison.universality import LAWS, QUANTITIES, UNCORRELATED, universality
 from slrlab.figures import style
 from slrlab.figures.figure_agreement import bound
 from slrlab.figures.registry import About

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from slrlab._types import Axes, Figure, Report
-from slrlab.experiments.parallel import parallel_map
+from slrlab.experiments.running.parallel import parallel_map
 from slrlab.figures import style
 from slrlab.figures.points import Row, simulated_rows
 from slrlab.figures.registry import About

@@ -10,8 +10,8 @@ from typing import Any
 import pandas as pd
 
 from slrlab._types import Report
-from slrlab.experiments.comparison import order_risk
-from slrlab.experiments.parallel import parallel_map
+from slrlab.experiments.comparison.training import order_risk
+from slrlab.experiments.running.parallel import parallel_map
 from slrlab.model.setting import Setting
 from slrlab.model.task_registry import make_task
 from slrlab.simulation.training.erm import simulate_erm, training_bytes

@@ -16,8 +16,8 @@ from slrlab._machine import cores
 from slrlab._plot import FINE_STATUSES
 from slrlab._result import Estimate
 from slrlab.experiments.claims import CLAIMS, Check, Verdict
-from slrlab.experiments.store import versions
-from slrlab.experiments.student import difference, family_p, normal_score
+from slrlab.experiments.comparison.student import difference, family_p, normal_score
+from slrlab.experiments.running.store import versions
 from slrlab.figures.page import cell, page, picture, wide
 from slrlab.figures.registry import (
     TABLES,

@@ -18,9 +18,9 @@ from typing import Any
 from slrlab import _checks
 from slrlab._types import Report
 from slrlab.experiments.claims import run_claims
-from slrlab.experiments.executors import default_workers
-from slrlab.experiments.parallel import parallel_map, remember, set_rank, shared_workers
-from slrlab.experiments.warm_up import compile_kernels
+from slrlab.experiments.running.executors import default_workers
+from slrlab.experiments.running.parallel import parallel_map, remember, set_rank, shared_workers
+from slrlab.experiments.running.warm_up import compile_kernels
 from slrlab.figures import compute_figure, draw_figure, make_table
 from slrlab.figures.registry import (
     PROFILES,

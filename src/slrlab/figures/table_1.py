@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 
 from slrlab._types import Report
-from slrlab.experiments.parallel import parallel_map
 from slrlab.experiments.rates import LAWS, LENGTHS, rate_fits
+from slrlab.experiments.running.parallel import parallel_map
 from slrlab.figures.points import Row
 from slrlab.figures.registry import About
 from slrlab.model.activations import make_activation

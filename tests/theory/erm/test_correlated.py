@@ -15,7 +15,7 @@ from slrlab import (
     simulate_erm,
 )
 from slrlab._result import Estimate
-from slrlab.experiments.student import difference, normal_score
+from slrlab.experiments.comparison.student import difference, normal_score
 from slrlab.theory.erm.correlated import _Spectrum
 from slrlab.theory.erm.fields import BLOCKS
 

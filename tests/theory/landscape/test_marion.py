@@ -17,7 +17,7 @@ from slrlab import (
     risk_and_gradient,
     sphere_flow,
 )
-from slrlab.experiments.sphere_flows import unit_overlaps
+from slrlab.experiments.descent.sphere import unit_overlaps
 from slrlab.model.order_parameters import FullOrderParameters
 from slrlab.numerics.differences import central_differences
 from slrlab.theory.landscape.moments import landscape_moments

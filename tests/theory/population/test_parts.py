@@ -5,7 +5,7 @@ import pytest
 
 from slrlab import Elementwise, MaxSLR, OrderParameters, ScalarMap, SpikedSLR, excess_parts
 from slrlab._result import Estimate
-from slrlab.experiments.student import normal_score
+from slrlab.experiments.comparison.student import normal_score
 from slrlab.model.activations import make_activation
 from slrlab.simulation.data.monte_carlo import monte_carlo_risk
 from slrlab.theory.population.bayes_risk import bayes_risk

@@ -9,7 +9,7 @@ from slrlab._types import Report
 from slrlab.experiments.claims.checks import Check, Claim, Verdict
 from slrlab.experiments.claims.finite_samples import FINITE_SAMPLE_CLAIMS
 from slrlab.experiments.claims.population import POPULATION_CLAIMS
-from slrlab.experiments.parallel import parallel_map
+from slrlab.experiments.running.parallel import parallel_map
 
 __all__ = ["CLAIMS", "Check", "Claim", "Verdict", "run_claims"]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from slrlab._result import Estimate, plain
-from slrlab.experiments.encoding import storable
+from slrlab.experiments.running.encoding import storable
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,14 @@ from collections.abc import Iterator
 
 from slrlab._types import Report
 from slrlab.experiments.claims.checks import Check, Claim, below
-from slrlab.experiments.learning_curve import ACTIVATIONS, LENGTH, TASKS, best_trained, curve_task
-from slrlab.experiments.learning_curve import ALPHAS as CURVE_ALPHAS
+from slrlab.experiments.comparison.learning_curve import (
+    ACTIVATIONS,
+    LENGTH,
+    TASKS,
+    best_trained,
+    curve_task,
+)
+from slrlab.experiments.comparison.learning_curve import ALPHAS as CURVE_ALPHAS
 from slrlab.theory.bayes_optimal import bayes_optimal
 
 # a part of those of Figure 3, whose curves this claim shares; with fewer samples the two are

@@ -1,7 +1,8 @@
 """Tables that are computed beforehand and come with the package, and the rows in them.
 
-A row is that of `slrlab.experiments.rows` at noise 0, for the activations of the paper. It saves a
-view of the explorer the seconds that a risk may take. ``make tables`` computes all of them again.
+A row is that of `slrlab.experiments.requirements.rows` at noise 0, for the activations of the
+paper. It saves a view of the explorer the seconds that a risk may take. ``make tables`` computes
+all of them again.
 """
 
 from __future__ import annotations
@@ -16,11 +17,17 @@ from typing import Any
 import pandas as pd
 
 from slrlab._types import Report
-from slrlab.experiments.activations import STANDARD, Kind
-from slrlab.experiments.atlas import atlas
-from slrlab.experiments.demands import BAYES_NAME
-from slrlab.experiments.parallel import parallel_map
-from slrlab.experiments.rows import Row, bayes_optimal_row, population_row, rows_of, trained_row
+from slrlab.experiments.atlas.activations import STANDARD, Kind
+from slrlab.experiments.atlas.panel import atlas
+from slrlab.experiments.requirements.demands import BAYES_NAME
+from slrlab.experiments.requirements.rows import (
+    Row,
+    bayes_optimal_row,
+    population_row,
+    rows_of,
+    trained_row,
+)
+from slrlab.experiments.running.parallel import parallel_map
 from slrlab.model.activations import make_activation
 from slrlab.model.task_registry import make_task
 from slrlab.model.tasks import Task

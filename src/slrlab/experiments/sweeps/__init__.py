@@ -1,6 +1,6 @@
 """Sweeps that never lose a point: definition, computations, run."""
 
-from slrlab.experiments.store import Store
+from slrlab.experiments.running.store import Store
 from slrlab.experiments.sweeps.definition import Sweep, read_sweep
 from slrlab.experiments.sweeps.run import SweepSummary, run_sweep
 

@@ -226,7 +226,7 @@ COMPUTATIONS: dict[str, Computation] = {
         example={"activations": "softmax,linear"},
     ),
     "universality": Computation(
-        "slrlab.experiments.law_gap:law_gap",
+        "slrlab.experiments.comparison.law_gap:law_gap",
         "test risk of training on tokens of a law, minus the theory of Gaussian ones",
         "gap",
         "gap_error",
@@ -241,14 +241,14 @@ COMPUTATIONS: dict[str, Computation] = {
         memory=_labelled_bytes,
     ),
     "sphere": Computation(
-        "slrlab.experiments.sphere_flows:sphere_training",
+        "slrlab.experiments.descent.sphere:sphere_training",
         "risk after training on the sphere",
         "risk",
         example={"task": "marion", "scale": 0.1, "dim": 12, "time": 1.0},
         fixed={"seeds": 1},
     ),
     "sgd-retrieval": Computation(
-        "slrlab.experiments.sgd_retrieval:sgd_retrieval",
+        "slrlab.experiments.retrieval.sgd:sgd_retrieval",
         "risk after online SGD in stages of falling rate, and the signal of its scores",
         "risk",
         "risk_error",

@@ -18,9 +18,9 @@ from typing import Any
 from slrlab import _checks
 from slrlab._result import Result, Status
 from slrlab._types import Report
-from slrlab.experiments.executors import Outcome
-from slrlab.experiments.runner import Call, Runner, open_executor
-from slrlab.experiments.store import Row, Store, versions
+from slrlab.experiments.running.executors import Outcome
+from slrlab.experiments.running.runner import Call, Runner, open_executor
+from slrlab.experiments.running.store import Row, Store, versions
 from slrlab.experiments.sweeps.computations import COMPUTATIONS, task_of
 from slrlab.experiments.sweeps.definition import Point, Sweep
 

@@ -7,8 +7,8 @@ from typing import Any
 import pandas as pd
 
 from slrlab._types import Report
-from slrlab.experiments.atlas import PANEL, atlas, ranking, setting_labels
-from slrlab.experiments.rows import Row, rows_of
+from slrlab.experiments.atlas.panel import PANEL, atlas, ranking, setting_labels
+from slrlab.experiments.requirements.rows import Row, rows_of
 from slrlab.experiments.stored import table
 from slrlab.explorer import charts
 from slrlab.explorer.controls import Controls
@@ -107,7 +107,7 @@ def _panel_frame() -> pd.DataFrame:
 
 _SCRIPT = """
 from slrlab import make_task
-from slrlab.experiments.atlas import PANEL, atlas, ranking, stored_atlas
+from slrlab.experiments.atlas.panel import PANEL, atlas, ranking, stored_atlas
 
 activations = $names
 panel = $panel

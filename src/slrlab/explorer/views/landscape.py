@@ -13,7 +13,7 @@ import pandas as pd
 from slrlab._plot import END_COLORS
 from slrlab._result import Status
 from slrlab._types import Report
-from slrlab.experiments.rows import Row, rows_of
+from slrlab.experiments.requirements.rows import Row, rows_of
 from slrlab.explorer import charts
 from slrlab.explorer.controls import Controls
 from slrlab.explorer.tables import REFUSED, reasons, reported, rows_or_reason, script

@@ -10,11 +10,11 @@ from typing import Any
 import pandas as pd
 
 from slrlab._types import Report
-from slrlab.experiments.activations import STANDARD
-from slrlab.experiments.demands import BAYES_NAME
-from slrlab.experiments.iso_lines import iso_lines
-from slrlab.experiments.requirements import require
-from slrlab.experiments.rows import Row, rows_of
+from slrlab.experiments.atlas.activations import STANDARD
+from slrlab.experiments.requirements.demands import BAYES_NAME
+from slrlab.experiments.requirements.iso_lines import iso_lines
+from slrlab.experiments.requirements.require import require
+from slrlab.experiments.requirements.rows import Row, rows_of
 from slrlab.experiments.stored import (
     LENGTHS,
     TRAINED_LENGTH,

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from slrlab._types import Report
-from slrlab.experiments.rows import Row, population_row
+from slrlab.experiments.requirements.rows import Row, population_row
 from slrlab.experiments.stored import LENGTHS, SIGNALS, stored_population_row, table
 from slrlab.explorer import charts
 from slrlab.explorer.controls import Controls
@@ -53,7 +53,7 @@ _SCRIPT = """
 import pandas as pd
 
 from slrlab import make_task
-from slrlab.experiments.rows import population_row
+from slrlab.experiments.requirements.rows import population_row
 
 points = $points
 kinds = $kinds  # None is the best predictor

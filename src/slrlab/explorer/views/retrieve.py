@@ -11,7 +11,7 @@ import pandas as pd
 
 from slrlab._types import Report
 from slrlab.experiments.haystack import Haystack, draw_haystack
-from slrlab.experiments.rows import Row
+from slrlab.experiments.requirements.rows import Row
 from slrlab.experiments.stored import LENGTHS, stored_population_row
 from slrlab.explorer import charts
 from slrlab.explorer.controls import Controls

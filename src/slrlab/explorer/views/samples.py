@@ -8,8 +8,8 @@ from typing import Any
 import pandas as pd
 
 from slrlab._types import Report
-from slrlab.experiments.demands import BAYES_NAME
-from slrlab.experiments.rows import Row, bayes_optimal_row, trained_row
+from slrlab.experiments.requirements.demands import BAYES_NAME
+from slrlab.experiments.requirements.rows import Row, bayes_optimal_row, trained_row
 from slrlab.experiments.stored import (
     ALPHAS,
     TOLERANCE,
@@ -105,7 +105,7 @@ _SCRIPT = """
 import pandas as pd
 
 from slrlab import make_task
-from slrlab.experiments.rows import bayes_optimal_row, trained_row
+from slrlab.experiments.requirements.rows import bayes_optimal_row, trained_row
 from slrlab.experiments.stored import bayes_alphas
 
 task = $make_task

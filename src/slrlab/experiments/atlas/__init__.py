@@ -1,0 +1,1 @@
+"""Every activation on a panel of settings, beside each other."""

@@ -1,0 +1,1 @@
+"""Theory beside simulation at the same setting, with tests of the difference."""

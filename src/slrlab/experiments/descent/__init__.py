@@ -1,0 +1,1 @@
+"""Descent in ``R^D`` beside the flow of its order parameters."""

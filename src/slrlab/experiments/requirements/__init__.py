@@ -1,0 +1,1 @@
+"""What a demand on the risk or the hit rate requires."""

@@ -1,0 +1,1 @@
+"""Trained sequence models and the capacity of one layer, beside predictions."""

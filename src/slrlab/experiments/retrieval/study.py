@@ -1,0 +1,306 @@
+"""The study of retrieval in trained models: every run, its tests, and the heads of attention.
+
+A model that was trained on recall is tested with fewer pairs and as a search for one needle in
+longer sequences; one that was trained on the largest of 16 items with up to 4096 items. Heads are
+diagnosed at one length and measured at four times that length. Which runs there are is in
+`slrlab.experiments.retrieval.runs`.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from slrlab import _checks
+from slrlab._types import Report
+from slrlab.experiments.diagnosis import diagnose_scores
+from slrlab.experiments.retrieval.runs import (
+    PAIRS,
+    PILOT_SEED,
+    PROFILES,
+    WIDTH,
+    Run,
+    check_of,
+    study,
+)
+from slrlab.experiments.running.parallel import parallel_map, remember
+from slrlab.retrieval.extra import import_torch
+from slrlab.retrieval.tasks import MaxTask, NeedleTask, RecallTask, RetrievalTask
+from slrlab.retrieval.text import find_text
+from slrlab.retrieval.training import TrainedModel, evaluate, head_scores, head_weights
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+TESTS_VERSION, HEADS_VERSION = 2, 2
+"""Raise one when a change of the tests, or of the heads, makes old results of them wrong."""
+
+NEEDLE_LENGTHS = (64, 256, 1024)
+ITEMS = (16, 64, 256, 1024, 4096)
+TRAINED_SIZES = {"recall": max(PAIRS), "max": MaxTask().items}
+"""Pairs and items, the most that models are trained on."""
+
+HEAD_SEEDS = 2
+"""Seeds whose heads are diagnosed."""
+
+_LEAST_TEXT = 10_000  # bytes
+_LONG = 256  # length from which fewer test sequences give as many tokens
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class _Trained:
+    """A trained model to be tested on a number of sequences."""
+
+    run: Run
+    sequences: int
+    vector: Any = field(repr=False, compare=False)
+
+    def key(self, what: str) -> str:
+        """Return what the store knows its tests by."""
+        text = f"{what} {TESTS_VERSION} {self.run.key} {self.sequences}"
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class RetrievalStudy:
+    """Tables of a study: a row for each test of each run, and one for each diagnosed head."""
+
+    tests: pd.DataFrame
+    heads: pd.DataFrame
+
+
+def retrieval_study(
+    profile: str = "quick",
+    out: Path = Path("results"),
+    report: Report | None = None,
+    *,
+    text: str | Path | None = None,
+) -> RetrievalStudy:
+    """Train all models of a profile and test them.
+
+    Finished runs are kept in ``out``: stopped and called again, it loses at most the steps since
+    the last check of the runs under way.
+
+    Parameters
+    ----------
+    profile
+        ``toy`` (for tests), ``quick`` (about 15 minutes on two cores) or ``full`` (about 80).
+    out
+        Folder of the store and the checkpoints.
+    report
+        Called with the progress.
+    text
+        File of plain text, or ``music21``, whose bytes the mixers also learn: see `TextTask`.
+
+    Returns
+    -------
+    RetrievalStudy
+        A row for each test of each run, and one for each diagnosed head.
+
+    Raises
+    ------
+    ValueError
+        If the profile is unknown, or the text is missing or too short.
+    SlrlabError
+        If the extra ``retrieval``, or the package with the text, is not installed.
+
+    Examples
+    --------
+    >>> from slrlab import retrieval_study
+    >>> retrieval_study("large", "runs")
+    Traceback (most recent call last):
+        ...
+    ValueError: profile must be one of toy, quick, full, got large
+    """
+    import pandas as pd
+
+    chosen = PROFILES[_checks.choice(profile, "profile", PROFILES)]
+    import_torch()  # refused before any work
+    file = None if text is None else find_text(text)
+    if file is not None and (size := file.stat().st_size) < _LEAST_TEXT:
+        _checks.fail("text", f"a file of at least {_LEAST_TEXT} bytes", f"{file} with {size}")
+    with remember(out / f"retrieval-{profile}.sqlite"):
+        trained = study(chosen, out / "checkpoints", report, file)
+        final = {run: one for run, one in trained.items() if run.seed != PILOT_SEED}
+        items = [_Trained(run, chosen.sequences, one.vector) for run, one in final.items()]
+        tests = parallel_map(
+            _tests, items, label="tests", report=report, key=lambda one: one.key("tests")
+        )
+        attending = [one for one in items if _has_head(one.run)]
+        known = f"head {HEADS_VERSION}"
+        heads = parallel_map(
+            _head,
+            attending,
+            label="heads",
+            report=report,
+            key=lambda one: one.key(known),
+        )
+    shared = {"study": profile, "date": datetime.date.today().isoformat()}
+    rows = [
+        _about(run, one) | {"failed": failed(run, one.status, several)} | row | shared
+        for (run, one), several in zip(final.items(), tests, strict=True)
+        for row in several
+    ]
+    return RetrievalStudy(pd.DataFrame(rows), pd.DataFrame([row | shared for row in heads]))
+
+
+def _about(run: Run, trained: TrainedModel) -> Row:
+    return {
+        "task": run.task.partition(":")[0],
+        "mixer": run.mixer,
+        "width": run.width,
+        "parameters": run.model.parameters,
+        "seed": run.seed,
+        "learning_rate": run.learning_rate,
+        "steps": trained.steps,
+        "steps_to_99": trained.steps_to_99,
+        "status": str(trained.status),
+    }
+
+
+def data_of_tests(task: str) -> Iterable[tuple[str, int, RetrievalTask]]:
+    """Return the tests of models trained on a task: name, size and data."""
+    if task == "recall":
+        yield from (("recall", pairs, RecallTask(pairs=pairs)) for pairs in PAIRS)
+        yield from (("needle", length, NeedleTask(length=length)) for length in NEEDLE_LENGTHS)
+    elif task == "max":
+        yield from (("max", items, MaxTask(items=items)) for items in ITEMS)
+    else:
+        source = check_of(task)
+        yield source.name, source.length, source
+
+
+def _tests(trained: _Trained) -> list[Row]:
+    rows = []
+    for name, size, task in data_of_tests(trained.run.task):
+        sequences = max(1, trained.sequences // (2 if size >= _LONG else 1))
+        loss, accuracy = evaluate(trained.run.model, trained.vector, task, sequences=sequences)
+        rows.append({"test": name, "size": size, "loss": loss, "accuracy": accuracy})
+        if name == "max" and trained.run.model.attends:
+            rows[-1] |= _gaze(trained, task, sequences)
+    return rows
+
+
+def _gaze(trained: _Trained, task: RetrievalTask, sequences: int) -> Row:
+    """Return the mean share of the weight on the answer, and the entropy of the shares.
+
+    The entropy is 1 where all tokens have one weight. Shares are of absolute weights, so that they
+    exist without a normalisation, too; of sequences in which all weights are 0 there are none.
+    """
+    from scipy.special import xlogy
+
+    run = trained.run
+    weights, locations = head_weights(run.model, trained.vector, task, sequences=sequences)
+    sizes = np.abs(weights)
+    total = sizes.sum(axis=1, keepdims=True)
+    shares, locations = (sizes / total)[total[:, 0] > 0.0], locations[total[:, 0] > 0.0]
+    if not len(shares):
+        return {"weight": math.nan, "entropy": math.nan}
+    entropies = -xlogy(shares, shares).sum(axis=1) / math.log(shares.shape[1])
+    on_answer = np.take_along_axis(shares, locations[:, None], axis=1)
+    return {"weight": float(on_answer.mean()), "entropy": float(entropies.mean())}
+
+
+def failed(run: Run, status: str, tests: Sequence[Row]) -> bool:
+    """Return whether a seed failed to learn what it was trained on.
+
+    Its loss is not a number, or its accuracy at the size of the training is below twice that of a
+    guess: one of the values that stand in the sequence, or one of the classes. On the Markov source
+    and on a text only the first counts.
+
+    >>> run = Run("recall", "tnl", 16, 0, 1000, 1e-2)
+    >>> failed(run, "sampled", [{"test": "recall", "size": 16, "accuracy": 0.11}])
+    True
+    """
+    size = TRAINED_SIZES.get(run.task)
+    guess = 1.0 / MaxTask().kinds if run.task == "max" else 1.0 / max(PAIRS)
+    own = [row["accuracy"] for row in tests if (row["test"], row["size"]) == (run.task, size)]
+    return status == "diverged" or any(not accuracy >= 2.0 * guess for accuracy in own)
+
+
+def _has_head(run: Run) -> bool:
+    """Return whether the head of a run is diagnosed."""
+    chosen = run.task in ("recall", "max") and run.width == WIDTH and run.seed < HEAD_SEEDS
+    return chosen and run.model.attends
+
+
+def head_task(task: str, times: int = 1) -> RetrievalTask:
+    """Return the data that a head is diagnosed on, ``times`` as long.
+
+    For a model of recall it is a needle among keys that are not asked for, so that irrelevant
+    scores have a law; zeros would all have one score.
+    """
+    if task == "max":
+        return MaxTask(items=times * ITEMS[0])
+    return NeedleTask(length=times * NEEDLE_LENGTHS[0], filler="unused")
+
+
+def _head(trained: _Trained) -> Row:
+    """Diagnose a head at one length, predict four times that length, and measure there.
+
+    The convolution lets a pair of recall be read at its value and at the token after it, and heads
+    learn either: the location is the one of the two with more hits at the length of the diagnosis.
+    """
+    run = trained.run
+    measured = {}
+    for times in (1, 4):
+        task = head_task(run.task, times)
+        scores, locations = head_scores(
+            run.model, trained.vector, task, seed=times, sequences=2 * trained.sequences
+        )
+        measured[times] = scores[:, :-1], locations  # the question itself is not a candidate
+    shifts = (0, 1) if run.task == "recall" else (0,)
+    rates = [_hits(*measured[1], shift).mean() for shift in shifts]
+    shift = shifts[int(np.argmax(rates))]
+    length, hits = measured[4][0].shape[1], _hits(*measured[4], shift)
+    row: Row = {"task": run.task, "mixer": run.mixer, "seed": run.seed, "shift": shift}
+    row |= {"tokens": measured[1][0].shape[1], "hit_rate": max(rates)}
+    row |= {"long_tokens": length, "long_hit_rate": hits.mean()}
+    row["long_hit_rate_error"] = hits.std() / math.sqrt(len(hits))
+    try:
+        head = diagnose_scores(measured[1][0], measured[1][1] + shift, at=[length])
+    except ValueError as refused:  # such as one score for all tokens, which has no law to fit
+        return row | {"status": "refused", "reason": str(refused)}
+    row |= {"signal": head.signal, "signal_error": head.estimate("signal").error}
+    row |= {"beyond": head.beyond, "fitted_hit_rate": head.predicted_hit_rate}
+    row |= {"predicted_hit_rate": head.predictions[0].hit_rate}
+    return row | {"status": str(head.status), "reason": ""}
+
+
+def _hits(scores: Any, locations: Any, shift: int) -> Any:
+    return (np.argmax(scores, axis=1) == locations + shift).astype(float)
+
+
+def rank_correlation(
+    first: Sequence[float], second: Sequence[float], *, resamples: int = 10_000, seed: int = 0
+) -> tuple[float, float, float]:
+    """Return Spearman's rank correlation and the ends of its 95 % interval.
+
+    The interval is a bootstrap over the pairs, with the percentiles as its ends; resamples in which
+    one side is constant are left out.
+
+    >>> rank_correlation([1.0, 2.0, 3.0], [1.0, 4.0, 9.0])[0]
+    1.0
+    """
+    from scipy import stats
+
+    one, two = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
+    if one.shape != two.shape or len(one) < 3:
+        _checks.fail("second", f"as long as first, and at least 3, not {len(one)}", len(two))
+    rng = np.random.default_rng(seed)
+    drawn = rng.integers(len(one), size=(resamples, len(one)))
+    ranks = [stats.rankdata(side[drawn], axis=1) for side in (one, two)]
+    centred = [side - side.mean(axis=1, keepdims=True) for side in ranks]
+    sizes = [np.sqrt((side**2).sum(axis=1)) for side in centred]
+    fine = (sizes[0] > 0.0) & (sizes[1] > 0.0)
+    values = (centred[0] * centred[1]).sum(axis=1)[fine] / (sizes[0] * sizes[1])[fine]
+    low, high = np.quantile(values, [0.025, 0.975])
+    return float(stats.spearmanr(one, two).statistic), float(low), float(high)

@@ -1,0 +1,1 @@
+"""Calls run on executors, their values kept in a store."""
