@@ -38,6 +38,7 @@ _COARSE = 0.7  # panels and steps at resolution 1, for ten digits
 _MOST_ENTRIES = 4_000_000  # largest matrix of thresholds and scores above them
 _SLOPE = 8.0  # slope of the log posterior that the panels of a selection task resolve
 _STEEPEST = 32.0  # slope beyond which sampling is cheaper on a selection task
+_FADED = 60.0  # exponent from which a factor is zero
 _MOST_CUT = 2  # budget on a task whose location is the argmax
 
 
@@ -210,10 +211,17 @@ class _Rules:
         u, weights = selection_grid(task, nodes, law, self.resolution, sharpness=math.inf)
         log_w = task.log_weight(y / self.width)
         lost = -np.expm1(-np.exp(np.minimum(u[:, None] + task.log_weight(nodes), 700.0))) @ law
+        # a row counts where a score at which the slope is felt can be the selected one
+        felt = sum(np.abs(slope[:, 0]) for slope in (rule.first, *rule.cut[1:2]))
+        near = log_w[:, felt > math.exp(-_FADED) * felt.max()]
+        lowest, highest = near.min(axis=1), near.max(axis=1)
         total = 0.0
         for s, weight, gone in zip(u, weights, lost, strict=True):
-            race = np.exp(np.minimum(s + log_w, 700.0))
-            stay = tokens * np.exp(-race)
+            rows = (s + lowest < math.log(_FADED)) & (s + highest > -_FADED)
+            if not rows.any():
+                continue
+            race = np.exp(np.minimum(s + log_w[rows], 700.0))
+            stay = tokens[rows] * np.exp(-race)
             others = Averages(rule, stay, n, gone=min(float(gone), 1.0 - 1e-16))
             picked = Averages(rule, race * stay, n)
             total += weight * self._moment(
