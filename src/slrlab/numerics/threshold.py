@@ -184,10 +184,10 @@ class Averages:
     def _cut(self, index: int) -> list[ComplexArray]:
         return [self.rule.average(self.law, self.rule.cut[index])] if self.n > 0 else []
 
-    def powers(self, generating: Generating, derivative: int = 0) -> list[ComplexArray]:
-        """Return the coefficients of a derivative of ``G`` at the zeroth average."""
-        g = generating(np.log1p(-self._lost), self.n + derivative)
-        return self._series(list(g[derivative:]))
+    def powers(self, generating: Generating) -> tuple[list[ComplexArray], list[ComplexArray]]:
+        """Return the coefficients of ``G`` and ``G'`` at the zeroth average."""
+        g = list(generating(np.log1p(-self._lost), self.n + 1))
+        return self._series(g[:-1]), self._series(g[1:])
 
     def multiples(self, generating: Generating) -> list[ComplexArray]:
         """Return the coefficients of ``Σ P(L) L z^(L−1) = (zG)'`` at the zeroth average."""

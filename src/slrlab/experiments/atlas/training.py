@@ -141,15 +141,15 @@ def atlas_training(
     kinds = list(ACTIVATIONS) if activations is None else list(activations)
     by_name = {make_activation(kind).name: portable(kind, workers) for kind in kinds}
     names = list(by_name)
-    # trainings take longest: with the short parts at the end no core waits long for another
+    # trainings take longest, most of all those at the end of the registry: they come first
     parts: list[Part] = [
         (part, by_name[name], task, given, tolerance)
         for part in ("training", "risk")
-        for name in names
+        for name in reversed(names)
     ]
     parts += [("best predictor", "", task, (alpha,), tolerance) for alpha in given]
     done = parallel_map(_compute, parts, label="atlas: training", report=report, workers=workers)
-    curves, limits = done[: len(names)], done[len(names) : 2 * len(names)]
+    curves, limits = done[: len(names)][::-1], done[len(names) : 2 * len(names)][::-1]
     best = dict(zip(given, done[2 * len(names) :], strict=True))
     rows = {
         name: [*_finite_rows(by_name[name], task, given, curve, best), limit]

@@ -9,6 +9,7 @@ bound. Independent of how risks are computed.
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -25,6 +26,8 @@ LONG = 30.0  # |k| at which the limit of long keys is tested
 # step of the Hessian, and gradient below which a point is flat: smooth, and with jumps of a sample
 _DIFFERENCE = {True: 1e-4, False: 3e-2}
 _FLAT = {True: 1e-6, False: 3e-3}
+# a descent stands still if it stays within this part of the Hessian's step for so many steps
+_STILL, _PATIENCE = 1e-2, 16
 _ROUNDING = 1e-12  # rounding error of a slope
 
 RiskOf = Callable[[FloatArray], tuple[float, FloatArray]]  # risk and gradient at a point
@@ -108,12 +111,18 @@ class ReducedRisk:
     ) -> FloatArray:
         """Return the end of a descent, which stops outside a region.
 
-        A trust region stays in the basin of its start; a line search might leave it.
+        A trust region stays in the basin of its start; a line search might leave it. Jumps of a
+        sample can keep its gradient above the tolerance: then the descent ends where it stands.
         """
         from scipy.optimize import minimize
 
+        short = _STILL * _DIFFERENCE[self.landscape.smooth]
+        latest = deque([start], _PATIENCE)
+
         def callback(y: FloatArray) -> None:
-            if outside(y):
+            latest.append(y.copy())
+            still = len(latest) == _PATIENCE and np.ptp(latest, axis=0).max() < short
+            if still or outside(y):
                 raise StopIteration
 
         end = minimize(  # type: ignore[call-overload]  # the stubs do not know every callback

@@ -121,7 +121,7 @@ class _Rules:
             else:
                 relevant = others * np.exp(np.minimum(task.log_ratio(y / m), 700.0))
             own, other = (Averages(rule, law, n) for law in (relevant, others))
-            g0, g1 = (other.powers(task.length.generating, d) for d in (0, 1))
+            g0, g1 = other.powers(task.length.generating)
             target += self._moment(n, own.first, g0)
             rest += self._moment(n, other.first, own.zero, g1)
             if self.rooted:
@@ -190,7 +190,7 @@ class _Rules:
             if relevant is None:
                 value = self._moment(0, factors, other.multiples(generating))
             else:
-                g0, g1 = (other.powers(generating, d) for d in (0, 1))
+                g0, g1 = other.powers(generating)
                 own = Averages(rule, relevant, 0, missing)
                 value = self._moment(0, factors, own.zero, g1)
                 value += self._moment(0, [rule.average(relevant, square)], g0)
