@@ -190,9 +190,9 @@ def test_the_table_of_the_documentation_has_the_correlations_of_its_page():
     frame = read_training(docs / "assets" / "tables" / "atlas-training.csv")
     found = rank_agreement(frame)
     words = ", ".join(f"{found[alpha]:.2f}" for alpha in (2.0, 8.0, 32.0))
-    assert words == "0.87, 0.97, 0.99"
+    assert words == "0.86, 0.96, 0.96"
     page = (docs / "atlas.md").read_text(encoding="utf-8")
-    assert "0.87 at 2 samples per dimension, 0.97 at 8 and 0.99 at 32" in page
+    assert "0.86 at 2 samples per dimension, 0.96 at 8 and 0.96 at 32" in page
 
 
 def test_a_table_is_read_as_it_was_written(frame, tmp_path):
