@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from io import StringIO
 from urllib.parse import urlencode
 
@@ -16,7 +17,7 @@ from slrlab.explorer.server import FIRST
 from slrlab.explorer.views import VIEWS
 
 pytest.importorskip("streamlit")
-pytest.importorskip("playwright")
+TimedOut = pytest.importorskip("playwright.sync_api").TimeoutError
 pytestmark = pytest.mark.extra
 
 OWN = "elementwise: 1 + x/2"  # linear attention, written differently
@@ -79,10 +80,12 @@ def copied(page):
     page.locator(".katex").first.wait_for()
     box = page.get_by_test_id("stCode")
     button, end = box.get_by_role("button").first, time.monotonic() + PATIENCE
-    while not button.is_visible():  # it shows under the mouse, and the box may still move
+    while not button.is_visible():  # it grows under the mouse, and the box may still move
         assert time.monotonic() < end
         page.mouse.move(0.0, 0.0)
         box.hover()
+        with suppress(TimedOut):
+            button.wait_for(timeout=2000.0)
     button.click()
     return page.evaluate("() => navigator.clipboard.readText()")
 
