@@ -147,7 +147,7 @@ def _plane() -> Any:
     x, at_x = (charts.x(name, _ALONG_K, nice=False, grid=False) for name in ("m_kk", "at_kk"))
     y, at_y = (charts.y(name, _ALONG_V, nice=False, grid=False) for name in ("m_kv", "at_kv"))
     colors = alt.Scale(scheme="viridis", reverse=True)
-    legend = alt.Legend(title="risk", orient="bottom", type="gradient", gradientLength=220)
+    legend = alt.Legend(title="risk", orient="bottom", type="symbol", columns=3)
     # the border of a cell hides the seam to the next
     cells = charts.part("plane").mark_rect(strokeWidth=1)
     minima = charts.part("minimum").transform_filter("!datum.at_infinity")
