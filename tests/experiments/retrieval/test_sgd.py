@@ -1,8 +1,10 @@
 """Single-location regression learned by SGD: the theory's risk, and its signal in the scores."""
 
 import math
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
@@ -27,6 +29,24 @@ def test_sgd_reaches_the_risk_of_the_theory_and_its_scores_hold_the_signal(activ
     assert error < 0.01 * (1.0 - goal)
     assert abs(signals.mean() - TASK.signal) < 3.5 * math.sqrt(np.mean(errors**2) / 4)
     assert errors.max() < 0.1 * TASK.signal
+
+
+def test_the_stored_runs_are_the_rows_of_the_page():
+    docs = Path(__file__).parents[3] / "docs"
+    page = (docs / "guide" / "retrieval.md").read_text(encoding="utf-8")
+    stored = pd.read_csv(docs / "assets" / "tables" / "retrieval-sgd.csv")
+    for activation, runs in stored.groupby("activation"):
+        assert len(runs) == 8
+        risk, error = runs["risk"].mean(), stats.sem(runs["risk"])
+        goal = minimal_risk(TASK, activation).risk
+        assert runs["goal"].to_numpy() == pytest.approx(goal, rel=1e-6)
+        signal = runs["signal"].mean()
+        signal_error = math.sqrt(np.mean(runs["signal_error"] ** 2) / 8)
+        row = f"| {activation} | {risk:.4f} ± {error:.4f} | {goal:.4f} | {(risk - goal) / error:.1f} "
+        assert row in page
+        assert f"| {signal:.2f} ± " in page
+        assert abs(risk - goal) < stats.t.ppf(0.975, df=7) * error
+        assert abs(signal - TASK.signal) < 2.0 * signal_error
 
 
 def test_at_a_large_rate_the_noise_of_sgd_stays_in_the_risk():
