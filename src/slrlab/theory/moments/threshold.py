@@ -212,7 +212,7 @@ class _Rules:
         log_w = task.log_weight(y / self.width)
         lost = -np.expm1(-np.exp(np.minimum(u[:, None] + task.log_weight(nodes), 700.0))) @ law
         # a row counts where a score at which the slope is felt can be the selected one
-        felt = sum(np.abs(slope[:, 0]) for slope in (rule.first, *rule.cut[1:2]))
+        felt = np.abs([slope[:, 0] for slope in (rule.first, *rule.cut[1:2])]).sum(axis=0)
         near = log_w[:, felt > math.exp(-_FADED) * felt.max()]
         lowest, highest = near.min(axis=1), near.max(axis=1)
         total = 0.0
