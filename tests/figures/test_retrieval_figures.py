@@ -21,6 +21,12 @@ def tests():
     return table("retrieval")
 
 
+def mixers_of(panel):
+    """Return the lines of the mixers that have a colour of their own."""
+    names = {look["label"] for look in figure_retrieval.LOOKS.values()}
+    return [line for line in panel.lines if line.get_label() in names]
+
+
 def test_the_stored_study_has_every_run_of_the_full_profile(tests):
     full = PROFILES["full"]
     runs = tests[["task", "mixer", "width", "seed"]].drop_duplicates()
@@ -30,7 +36,6 @@ def test_the_stored_study_has_every_run_of_the_full_profile(tests):
         assert counts["recall", mixer, 16] == seeds
         assert counts["markov", mixer, 16] == full.map_seeds
         assert counts["max", mixer, 16] == full.other_seeds
-    for mixer in MIXERS:
         for width in (8, 24, 32):
             assert counts["recall", mixer, width] == full.other_seeds
             assert counts["markov", mixer, width] == full.other_seeds
@@ -75,15 +80,17 @@ def test_all_mixers_model_a_text_alike():
 
 def test_figure_retrieval_draws_means_over_seeds(tests):
     frame = figure_retrieval.compute("toy")
-    assert set(frame["mixer"]) == set(MIXERS)
+    assert set(frame["mixer"]) == {*MIXERS, *MAPS}
     figure = figure_retrieval.draw(frame)
     recall, markov, per_width, items = figure.axes[:4]
     chosen = (tests["mixer"] == "softmax") & (tests["test"] == "recall") & (tests["size"] == 16)
     means = tests[chosen].groupby("parameters")["accuracy"].mean()
-    lines = {line.get_label(): line for line in recall.lines}
+    lines = {line.get_label(): line for line in mixers_of(recall)}
     assert np.asarray(lines["softmax"].get_xdata()) == pytest.approx(means.index)
     assert np.asarray(lines["softmax"].get_ydata()) == pytest.approx(means)
-    assert len(lines) == len(markov.lines) == len(items.lines) == len(MIXERS)
+    assert len(lines) == len(mixers_of(markov)) == len(items.lines) == len(MIXERS)
+    others = len({*MAPS} - {*MIXERS})
+    assert len(recall.lines) == len(markov.lines) == len(MIXERS) + others
     assert len(per_width.lines) == 2 * len(MIXERS)
     assert list(np.asarray(items.lines[0].get_xdata())) == [16, 64, 256, 1024, 4096]
     shares = [float(x) for x in np.asarray(per_width.lines[0].get_xdata())]
@@ -104,7 +111,7 @@ def test_a_seed_that_failed_is_a_cross():
 def test_bars_are_ranges_over_seeds_and_mixers_stand_side_by_side(tests):
     panel = figure_retrieval.draw(figure_retrieval.compute("toy")).axes[0]
     bars = [one for one in panel.collections if isinstance(one, LineCollection)]
-    places = [tuple(np.asarray(line.get_xdata())) for line in panel.lines]
+    places = [tuple(np.asarray(line.get_xdata())) for line in mixers_of(panel)]
     assert len(set(places)) == len(bars) == len(MIXERS)
     own = tests[(tests["test"] == "recall") & (tests["size"] == 16) & (tests["mixer"] == "tnl")]
     ends = own.groupby("width")["accuracy"].agg(["min", "max"]).to_numpy()

@@ -18,8 +18,7 @@ ABOUT = About(
     caption="""
     Least risk that each attention can reach with infinite data against the signal, and the Bayes
     risk (grey); tasks in rows, laws of the length in columns. Softmax lies on the Bayes risk of
-    spiked-SLR and close to it on max-SLR; linear, erf and softplus attention move away from it as
-    the signal grows.
+    both tasks; linear, erf and softplus attention move away from it as the signal grows.
     """,
     costs={"figure 2": 10.0},
 )

@@ -11,7 +11,6 @@ from slrlab.experiments.retrieval.runs import PAIRS, WIDTH
 from slrlab.experiments.stored import table
 from slrlab.figures import style
 from slrlab.figures.registry import About
-from slrlab.retrieval.mixers import MIXERS
 from slrlab.retrieval.tasks import MarkovTask
 
 ABOUT = About(
@@ -22,8 +21,8 @@ ABOUT = About(
     and settings are above the panels; points are means over seeds, bars their range, crosses seeds
     that failed to learn; mixers at one place stand side by side. Top: recall of 16 pairs, and loss
     above the entropy of a Markov source, which needs no retrieval, against the number of
-    parameters. Bottom: recall against pairs per width, and the class of the largest item for models
-    that were trained on 16 items.
+    parameters; grey lines: means of the other activations of the atlas. Bottom: recall against
+    pairs per width, and the class of the largest item for models that were trained on 16 items.
     """,
     costs={"figure retrieval": 1.0},
     section="Beyond the paper",
@@ -40,11 +39,11 @@ _OFFSET = 0.035  # step of the offsets, as a share of the place on an axis
 
 
 def compute(profile: str = "quick", report: Report | None = None) -> pd.DataFrame:
-    """Return the stored tests of the mixers, whatever the profile: training takes too long here."""
+    """Return the stored tests, whatever the profile: training takes too long here."""
     frame = table("retrieval")
     if report is not None:
         report(1, 1, "figure retrieval")
-    return frame[frame["mixer"].isin(MIXERS)].reset_index(drop=True)
+    return frame
 
 
 @style.house_style()
@@ -54,9 +53,14 @@ def draw(frame: pd.DataFrame) -> Figure:
     tests = {str(name): part for name, part in frame.groupby("test")}
     recall, markov = tests["recall"], tests["markov"]
     most = recall[recall["size"] == max(PAIRS)]
-    _draw(axes[0, 0], most.assign(x=most["parameters"]), "accuracy")
     excess = markov["loss"] - MarkovTask().entropy
-    _draw(axes[0, 1], markov.assign(x=markov["parameters"], excess=excess), "excess")
+    markov = markov.assign(x=markov["parameters"], excess=excess)
+    for panel, part, value in (
+        (axes[0, 0], most.assign(x=most["parameters"]), "accuracy"),
+        (axes[0, 1], markov, "excess"),
+    ):
+        _draw(panel, part, value)
+        _draw_maps(panel, part, value)
     # one number of pairs per width from several widths would mix two effects
     _draw(
         axes[1, 0],
@@ -88,7 +92,7 @@ def draw(frame: pd.DataFrame) -> Figure:
         style.x_ticks(panel, *sorted(most["parameters"][most["mixer"] == "softmax"].unique()))
     for panel in (axes[0, 0], axes[1, 0], axes[1, 1]):
         panel.set(ylabel="accuracy", ylim=(-0.03, 1.05))
-    style.shared_legend(figure, axes.flat, ncols=5)
+    style.shared_legend(figure, axes.flat, ncols=6)
     figure.suptitle(_settings(frame), fontsize="small")
     return figure
 
@@ -119,3 +123,12 @@ def _draw(
         panel.plot(x, seeds["mean"], markersize=4.5, **look)
         panel.vlines(x, seeds["min"], seeds["max"], colors=look["color"], linewidth=1.2)
         panel.scatter(aside * lost["x"], lost[value], color=look["color"], marker="x", s=24)
+
+
+def _draw_maps(panel: Axes, part: pd.DataFrame, value: str) -> None:
+    """Draw the means of the other activations as thin lines with one name."""
+    label = "other activations"
+    for _, own in part[~part["mixer"].isin(LOOKS)].groupby("mixer"):
+        means = own.groupby("x")[value].mean()
+        panel.plot(means.index, means, color="0.7", linewidth=0.8, label=label, zorder=1)
+        label = "_nolegend_"

@@ -176,6 +176,8 @@ def study(
     add("Markov source, maps of the atlas", "markov", more, [WIDTH], profile.map_seeds)
     add("recall, other widths", "recall", mixers, others, profile.other_seeds)
     add("Markov source, other widths", "markov", mixers, others, profile.other_seeds)
+    add("recall, maps, other widths", "recall", more, others, profile.other_seeds)
+    add("Markov source, maps, other widths", "markov", more, others, profile.other_seeds)
     add("maximum", "max", mixers, [WIDTH], profile.other_seeds)
     add("maximum, maps of the atlas", "max", more, [WIDTH], profile.other_seeds)
     if text is not None:

@@ -92,7 +92,7 @@ def retrieval_study(
     Parameters
     ----------
     profile
-        ``toy`` (for tests), ``quick`` (about 15 minutes on two cores) or ``full`` (about 80).
+        ``toy`` (for tests), ``quick`` (about 4 minutes on two cores) or ``full`` (about 90).
     out
         Folder of the store and the checkpoints.
     report
