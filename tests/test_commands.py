@@ -119,8 +119,8 @@ def test_other_commands_on_the_pages_name_what_exists():
 
 def prepare(folder):
     """Write the files that the commands read: a sweep of two points and the scores of a head."""
-    settings = '[settings]\nactivation = "softmax"\nridge_k = 0.5\nridge_v = 0.8\n'
-    sweep = f'compute = "erm"\n{settings}tolerance = 0.05\n[grid]\nalpha = [4, 8]\n'
+    settings = '[settings]\nactivation = "softmax"\ntolerance = 0.05\n'
+    sweep = f'compute = "optimal-ridge"\n{settings}[grid]\nalpha = [4, 8]\n'
     (folder / "curve.toml").write_text(sweep)
     rng = np.random.default_rng(0)
     scores, locations = rng.standard_normal((200, 8)), rng.integers(8, size=200)
