@@ -200,8 +200,9 @@ def _gaze(trained: _Trained, task: RetrievalTask, sequences: int) -> Row:
     run = trained.run
     weights, locations = head_weights(run.model, trained.vector, task, sequences=sequences)
     sizes = np.abs(weights)
-    total = sizes.sum(axis=1, keepdims=True)
-    shares, locations = (sizes / total)[total[:, 0] > 0.0], locations[total[:, 0] > 0.0]
+    total = sizes.sum(axis=1)
+    read = total > 0.0
+    shares, locations = sizes[read] / total[read, None], locations[read]
     if not len(shares):
         return {"weight": math.nan, "entropy": math.nan}
     entropies = -xlogy(shares, shares).sum(axis=1) / math.log(shares.shape[1])
