@@ -103,7 +103,7 @@ def test_a_sweep_fails_loudly(tmp_path, run):
         (
             ("results", "--store", "{tmp}/store.sqlite", "--plot", "{tmp}/a.png", "--x", "task"),
             2,
-            "x must be a number of every point, got task, of which",
+            "x must be a number of every point, got task: 4 of 4 points have none",
         ),
         (("results", "--store", "{tmp}/sweep.toml"), 1, "cannot open the store"),
     ],

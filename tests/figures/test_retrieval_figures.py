@@ -60,6 +60,25 @@ def test_only_softmax_recalls_at_width_16_in_the_means(tests):
     assert best.drop("softmax").max() == pytest.approx(0.688, abs=5e-4)
 
 
+def test_the_page_says_what_the_maps_recall_at_other_widths(tests):
+    own = tests[(tests["test"] == "recall") & (tests["size"] == 16) & tests["mixer"].isin(MAPS)]
+    seeds = own.groupby(["mixer", "width"])
+    means, failed = seeds["accuracy"].mean().unstack(), seeds["failed"].sum().unstack()
+    assert means.loc[["softmax-sink", "softmax-1", "ssmax"]].min().min() > 0.997
+    assert means.loc["entmax15", [8, 24]].min() > 0.997
+    narrow = {"relu2": 0.98, "softplus": 0.87, "elu1": 0.85, "relu": 0.68}
+    assert means.loc[list(narrow), 8].to_dict() == pytest.approx(narrow, abs=6e-3)
+    assert means.loc[list(narrow), [24, 32]].min().min() > 0.99
+    assert means.loc["linear", [8, 24, 32]].tolist() == pytest.approx([0.08, 0.56, 0.93], abs=6e-3)
+    lost = {
+        8: {"linear": 2, "relu-normalised": 2, "relu2-normalised": 2, "sigmoid": 1, "erf": 1},
+        16: {"relu-normalised": 3, "erf": 2},
+        24: {"relu-normalised": 2, "erf": 2},
+        32: {"sigmoid": 2, "erf": 2, "entmax15": 1},
+    }
+    assert {width: row[row > 0].to_dict() for width, row in failed.items()} == lost
+
+
 def test_all_mixers_and_maps_model_the_source_alike_at_width_16(tests):
     own = tests[(tests["test"] == "markov") & (tests["width"] == 16)]
     losses = own.groupby("mixer")["loss"].mean()
@@ -91,6 +110,9 @@ def test_figure_retrieval_draws_means_over_seeds(tests):
     assert len(lines) == len(mixers_of(markov)) == len(items.lines) == len(MIXERS)
     others = len({*MAPS} - {*MIXERS})
     assert len(recall.lines) == len(markov.lines) == len(MIXERS) + others
+    for line in (*recall.lines, *markov.lines):
+        assert len(line.get_xdata()) == 4
+        assert np.isfinite(line.get_ydata()).all()
     assert len(per_width.lines) == 2 * len(MIXERS)
     assert list(np.asarray(items.lines[0].get_xdata())) == [16, 64, 256, 1024, 4096]
     shares = [float(x) for x in np.asarray(per_width.lines[0].get_xdata())]

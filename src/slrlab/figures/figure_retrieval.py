@@ -21,7 +21,7 @@ ABOUT = About(
     and settings are above the panels; points are means over seeds, bars their range, crosses seeds
     that failed to learn; mixers at one place stand side by side. Top: recall of 16 pairs, and loss
     above the entropy of a Markov source, which needs no retrieval, against the number of
-    parameters; grey lines: means of the other activations of the atlas. Bottom: recall against
+    parameters; grey: the other activations of the atlas, without ranges. Bottom: recall against
     pairs per width, and the class of the largest item for models that were trained on 16 items.
     """,
     costs={"figure retrieval": 1.0},
@@ -54,10 +54,9 @@ def draw(frame: pd.DataFrame) -> Figure:
     recall, markov = tests["recall"], tests["markov"]
     most = recall[recall["size"] == max(PAIRS)]
     excess = markov["loss"] - MarkovTask().entropy
-    markov = markov.assign(x=markov["parameters"], excess=excess)
     for panel, part, value in (
         (axes[0, 0], most.assign(x=most["parameters"]), "accuracy"),
-        (axes[0, 1], markov, "excess"),
+        (axes[0, 1], markov.assign(x=markov["parameters"], excess=excess), "excess"),
     ):
         _draw(panel, part, value)
         _draw_maps(panel, part, value)
@@ -101,8 +100,9 @@ def _settings(frame: pd.DataFrame) -> str:
     """Return date and settings of the run."""
     steps = frame.groupby("task")["steps"].max()
     seeds = frame.groupby(["task", "width", "mixer"])["seed"].nunique()
+    dates = " and ".join(sorted(frame["date"].unique()))
     return (
-        f"{frame['study'].iloc[0]} run of {frame['date'].max()}: vocabulary 128, length 64, "
+        f"{frame['study'].iloc[0]} run of {dates}: vocabulary 128, length 64, "
         f"{steps['recall']} steps (Markov source {steps['markov']}), "
         f"{seeds.min()} to {seeds.max()} seeds"
     )
@@ -126,9 +126,12 @@ def _draw(
 
 
 def _draw_maps(panel: Axes, part: pd.DataFrame, value: str) -> None:
-    """Draw the means of the other activations as thin lines with one name."""
+    """Draw means of the other activations as thin lines with one name, and seeds that failed."""
+    others = part[~part["mixer"].isin(LOOKS)]
     label = "other activations"
-    for _, own in part[~part["mixer"].isin(LOOKS)].groupby("mixer"):
+    for _, own in others.groupby("mixer"):
         means = own.groupby("x")[value].mean()
         panel.plot(means.index, means, color="0.7", linewidth=0.8, label=label, zorder=1)
         label = "_nolegend_"
+    lost = others[others["failed"]]
+    panel.scatter(lost["x"], lost[value], color="0.7", marker="x", s=12, zorder=1)

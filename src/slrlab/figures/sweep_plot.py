@@ -35,8 +35,8 @@ def plot_sweep(frame: pd.DataFrame, x: str, path: Path) -> None:
         raise ValueError(f"x must be one of {', '.join(settings) or 'no column'}, got {x}")
     position = pd.to_numeric(frame[x], errors="coerce")
     if position.isna().any():
-        lacking = f"{x}, of which {position.isna().sum()} of {len(frame)} points have no number"
-        raise ValueError(f"x must be a number of every point, got {lacking}")
+        none = f"{position.isna().sum()} of {len(frame)} points have none"
+        raise ValueError(f"x must be a number of every point, got {x}: {none}")
     rows = frame.assign(**{x: position}).dropna(subset=["value"])
     if rows.empty:
         raise ValueError(f"plot must have points with a value, got none for {path}")

@@ -1,4 +1,5 @@
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +12,20 @@ from slrlab.theory.landscape.reduced import ReducedRisk
 from slrlab.theory.landscape.risk import make_landscape
 
 ACTIVATIONS = ["softmax", "linear", "erf", "softplus"]
+
+
+def test_a_descent_that_jumps_keep_from_a_flat_point_ends():
+    points = []
+
+    def risk(y):  # its gradient is never small
+        points.append(y)
+        return float(np.abs(y).sum()), np.where(y >= 0.0, 1.0, -1.0)
+
+    reduced = ReducedRisk(SimpleNamespace(smooth=False), learn_bias=False)
+    start = np.array([0.4, -0.3, 0.2])
+    limits = {"outside": lambda _: False, "tolerance": 1e-5, "radius": 100.0}
+    assert np.abs(reduced.minimise(risk, start, **limits)).max() < 1e-2
+    assert len(points) < 1000  # 238 seen; all steps of the optimiser were 4207
 
 
 @pytest.mark.parametrize("name", ACTIVATIONS)
