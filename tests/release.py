@@ -31,18 +31,19 @@ def pythons():
     """Return the interpreters of this machine by their version, such as (3, 11)."""
     folders = [Path(name) for name in os.environ["PATH"].split(os.pathsep)]
     folders += sorted((Path.home() / ".pyenv" / "versions").glob("*/bin"))
-    found = {}
+    interpreters = {}
     for path in (path for folder in folders for path in sorted(folder.glob("python3.*"))):
         if version := re.fullmatch(r"python3\.(\d+)", path.name):
             works = subprocess.run([path, "--version"], capture_output=True, check=False)
             if works.returncode == 0:  # a shim may lead nowhere
-                found.setdefault((3, int(version[1])), path)
-    return found
+                interpreters.setdefault((3, int(version[1])), path)
+    return interpreters
 
 
-def choose(found, least):
+def choose(interpreters, least):
     """Return the interpreter of the lowest versions and that of the newest; None if absent."""
-    return found.get(least), max((item for item in found.items() if item[0] > least), default=None)
+    newer = [item for item in interpreters.items() if item[0] > least]
+    return interpreters.get(least), max(newer, default=None)
 
 
 def run(*command, **options):
@@ -97,9 +98,9 @@ def main():
                 if python is None:
                     print(f"{label}: {archive.name} skipped, no such Python found", flush=True)
                     continue
-                with tempfile.TemporaryDirectory() as place:
-                    found = try_out(archive, python, constraints, Path(place))
-                print(f"{label}: {archive.name} installed, {found}", flush=True)
+                with tempfile.TemporaryDirectory() as temporary:
+                    outcome = try_out(archive, python, constraints, Path(temporary))
+                print(f"{label}: {archive.name} installed, {outcome}", flush=True)
 
 
 if __name__ == "__main__":

@@ -127,9 +127,9 @@ def prepare(folder):
     scores[np.arange(200), locations] += 2.0
     np.savez(folder / "head.npz", scores=scores, locations=locations)
     rows = [
-        f"{n},{score},{int(place == locations[n])}"
+        f"{n},{score},{int(index == locations[n])}"
         for n, line in enumerate(scores)
-        for place, score in enumerate(line)
+        for index, score in enumerate(line)
     ]
     (folder / "head.csv").write_text("\n".join(["sequence,score,relevant", *rows]))
 

@@ -225,8 +225,8 @@ KEYS = {
     "bayes_risk m_k m_v q_k q_v bias note task signal noise activation loss refitted_loss",
     "BayesThresholds": f"status alpha_it alpha_alg alpha_informed hard_phase error steps {WHERE}",
     "AmpStateEvolution": f"status iteration q_k q_v risk error alpha {WHERE}",
-    "AmpSimulation": "status iteration q_k q_v norm_k norm_v gap_k gap_v risk errors seconds alpha "
-    f"dim samples seeds damping precision runs {WHERE}",
+    "AmpSimulation": "status iteration q_k q_v norm_k norm_v variance_k variance_v risk errors "
+    f"seconds alpha dim samples seeds damping precision runs {WHERE}",
     "SweepSummary": "status points computed failed failed_before seconds problems store",
     "AmpComparison": "status iteration q_k q_v risk q_k_error q_v_error risk_error q_k_se q_v_se "
     "risk_se q_k_p_value q_v_p_value risk_p_value family_p gap_q_k gap_q_v gap_risk theory_error "
@@ -279,7 +279,7 @@ KEYS = {
     "theta_error eta eta_error rho rho_error risk risk_error oracle_risk dim scale decay",
     "Universality": f"status verdicts rows activation alpha ridge_k ridge_v {WHERE}",
     "LargeAlpha": "status population_risk rate rate_error rate_k rate_v",
-    "Minimum": "status kind risk order bias curvatures gradient_norm found",
+    "Minimum": "status kind risk order bias curvatures gradient_norm starts",
     "PopulationRisk": "status risk bayes_risk m_k m_v A B error bias R_k R_v excess activation "
     f"{WHERE}",
     "RateFit": "status activation length quantity fitted predicted",

@@ -53,6 +53,7 @@ simulate RIDGES --alpha 4 --dim 2.5 => --dim must be a whole number >= 2, got 2.
 simulate RIDGES --alpha 4 --dim 1 => --dim must be a whole number >= 2, got 1
 simulate RIDGES --alpha 4 --seeds 0 => --seeds must be a whole number >= 1, got 0
 simulate RIDGES --alpha 4 --init warm => --init must be one of informed, random, got warm
+simulate RIDGES --alpha 4 --start warm => --start must be one of informed, random, got warm
 simulate RIDGES --alpha 4 --dtype half => --dtype must be one of float32, float64, got half
 simulate RIDGES --alpha 4 --ridge-k -1 => --ridge-k must be a finite number >= 0, got -1.0
 simulate RIDGES --alpha 4 --signal inf => --signal must be finite to draw tokens of this task

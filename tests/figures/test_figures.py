@@ -171,11 +171,11 @@ def test_softmax_is_on_the_diagonal_of_the_reliability_diagram(monkeypatch):
     titles = [axes.get_title() for axes in drawn.axes]
     assert titles == ["infinite data", "softmax, $\\alpha=16$", "infinite data"]
     assert [len(axes.containers) for axes in drawn.axes] == [6, 1, 0]
-    found = frame[frame["panel"] == "found"].set_index("activation")
+    rates = frame[frame["panel"] == "hit rate"].set_index("activation")
     rate = hit_rate(figure_reliability.TASK)
-    assert found["hit_rate"].tolist() == pytest.approx([rate] * 3, rel=1e-9)  # the same for all
-    risks = [minimal_risk(figure_reliability.TASK, name).risk for name in found.index]
-    assert found["read"].tolist() == pytest.approx([1.0 - risk for risk in risks], rel=1e-6)
+    assert rates["hit_rate"].tolist() == pytest.approx([rate] * 3, rel=1e-9)  # the same for all
+    risks = [minimal_risk(figure_reliability.TASK, name).risk for name in rates.index]
+    assert rates["read"].tolist() == pytest.approx([1.0 - risk for risk in risks], rel=1e-6)
     texts = [text.get_text() for text in drawn.axes[2].texts]
     assert texts == ["softmax and 1 more", "linear"]  # with sparsemax
 

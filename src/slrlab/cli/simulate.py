@@ -48,7 +48,7 @@ def simulate(
     seeds: Annotated[int | None, option(_SEEDS, whole(1), "n")] = None,
     ridge_k: Annotated[float, RIDGE_K],
     ridge_v: Annotated[float, RIDGE_V],
-    start: Annotated[str, option(_START, parser(_start), "informed|random", "--init", "--start")],
+    start: Annotated[str, option(_START, parser(_start), "informed|random", "--start", "--init")],
     seed: Annotated[int, SEED],
     test_samples: Annotated[int, TEST_SAMPLES],
     dtype: Annotated[str, option("Precision of the tokens.", str, "float32|float64")],

@@ -92,7 +92,7 @@ class FittedVectors(SquaredNorms):
 
     def _risk_of_limit(self, task: Task) -> tuple[float, float, Status]:
         """Return the risk of infinitely long keys, which no factor changes."""
-        coarse, fine = (_limit(task, self.activation, level) for level in (1.0, 1.35))
+        coarse, fine = (_limit(task, self.activation, resolution) for resolution in (1.0, 1.35))
         if coarse is None or fine is None or math.isinf(self.bias):
             raise ComputationError(
                 f"the best keys of {self.activation.name} at length {self.setting.task.length} are "
@@ -111,11 +111,11 @@ class FittedVectors(SquaredNorms):
             return 1.0, Status.LIMIT
         edge = _DOUBLINGS * math.log(2.0)
 
-        def risk(point: FloatArray, level: float = _RESOLUTION) -> float:
+        def risk(point: FloatArray, resolution: float = _RESOLUTION) -> float:
             if abs(point[0]) > edge + 0.1:
                 return math.inf
             try:
-                value = self._moved(task, math.exp(point[0]), resolution=level)
+                value = self._moved(task, math.exp(point[0]), resolution=resolution)
             except (ValueError, ComputationError):  # too steep for any grid
                 return math.inf
             return value if math.isfinite(value) else math.inf

@@ -1,4 +1,4 @@
-"""Where softmax stops being optimal: the gap to Bayes along each direction away from the task."""
+"""Where softmax stops being optimal: the excess along each direction away from the task."""
 
 from __future__ import annotations
 

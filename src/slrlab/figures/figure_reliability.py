@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ABOUT = About(
-    title="What the weights find, and how much is read from it, spiked-SLR, signal 9, length 10",
+    title="Calibration and hit rate of the weights, spiked-SLR, signal 9, length 10",
     caption="""
     Left and middle: how often a token of a given weight is the relevant one; on the grey diagonal
     the weight is this probability. Left, infinite data, weights times their best factor: softmax
@@ -33,8 +33,8 @@ ABOUT = About(
     softmax trained on 16 samples per dimension: with a strong ridge of the keys it is less sure
     than it could be (large weights above the diagonal), with a weak one surer than it should be.
     Right, infinite data: mean weight on the relevant token, times its best factor (this is 1 −
-    risk), against the hit rate; increasing activations lie on one vertical line, so who is found is
-    the same and how much is read differs.
+    risk), against the hit rate; increasing activations lie on one vertical line, so they give
+    the largest weight to the same token, and differ in how much of its value they read.
     """,
     costs={"reliability": 8.0, "weights": 8.0},
     compiled=True,
@@ -46,7 +46,7 @@ ALPHA, RIDGES, RIDGE_V, TOLERANCE = 16.0, (1.0, 0.1, 0.03), 0.3, 0.02
 BINS = {"toy": 6, "quick": 24, "full": 40}
 SAMPLES = {"toy": 2_000, "quick": 50_000, "full": 2_000_000}
 SHOWN = figure_atlas.SHOWN
-_FOUND = ["panel", "activation", "family", "hit_rate", "hit_rate_error", "read"]
+_RATES = ["panel", "activation", "family", "hit_rate", "hit_rate_error", "read"]
 _SAME_RATE, _SAME_READ = 3e-3, 4e-3  # differences that no label shows
 _LOOKS = (("#0072B2", "o", "-"), ("#E69F00", "^", "--"), ("#882255", "v", ":"))
 
@@ -57,10 +57,10 @@ def compute(profile: str = "quick", report: Report | None = None) -> pd.DataFram
     settings = [("trained", "softmax", ridge, sizes) for ridge in RIDGES]
     settings += [("infinite", name, math.nan, sizes) for name in ACTIVATIONS]
     rows = parallel_map(_rows, settings, label="reliability", report=report)
-    found = atlas_weights(SHOWN[profile], task=TASK, report=report)
-    found = found.assign(panel="found", read=found["scale"] * found["mean_weight"])
+    rates = atlas_weights(SHOWN[profile], task=TASK, report=report)
+    rates = rates.assign(panel="hit rate", read=rates["scale"] * rates["mean_weight"])
     bins = pd.DataFrame([row for curve in rows for row in curve])
-    return pd.concat([bins, found[[*_FOUND, "status"]]], ignore_index=True)
+    return pd.concat([bins, rates[[*_RATES, "status"]]], ignore_index=True)
 
 
 def _rows(setting: tuple[str, str, float, dict[str, int]]) -> list[Row]:
@@ -81,7 +81,7 @@ def _rows(setting: tuple[str, str, float, dict[str, int]]) -> list[Row]:
 @style.house_style()
 def draw(frame: pd.DataFrame) -> Figure:
     """Draw the reliability diagrams, infinite data and trained softmax, and the hit rates."""
-    figure, ((infinite, trained, found),) = style.new_figure(1, 3, 11.0, 4.4)
+    figure, ((infinite, trained, rates),) = style.new_figure(1, 3, 11.0, 4.4)
     for panel in (infinite, trained):
         panel.plot([0.0, 1.0], [0.0, 1.0], color="0.8", linewidth=6, zorder=0)
         panel.set(xlim=(-0.25, 1.25), ylim=(-0.05, 1.05))
@@ -96,14 +96,14 @@ def draw(frame: pd.DataFrame) -> Figure:
     infinite.set(xlabel="weight times its best factor", ylabel="posterior probability")
     infinite.set_title("infinite data")
     trained.set(xlabel="weight", title=f"softmax, {style.in_symbols(alpha=ALPHA)}")
-    _draw_found(found, frame[frame["panel"] == "found"])
+    _draw_rates(rates, frame[frame["panel"] == "hit rate"])
     for panel in (infinite, trained):
         panel.legend(fontsize=7, loc="lower right")
-    found.legend(fontsize=7, loc="lower left")
+    rates.legend(fontsize=7, loc="lower left")
     return figure
 
 
-def _draw_found(panel: Any, rows: pd.DataFrame) -> None:
+def _draw_rates(panel: Any, rows: pd.DataFrame) -> None:
     """Draw what is read against the hit rate; labels of the most frequent rate are on the right."""
     for family, part in rows.groupby("family", sort=False):
         color, marker = style.FAMILIES[str(family)]

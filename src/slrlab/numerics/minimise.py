@@ -15,7 +15,7 @@ from slrlab._types import FloatArray
 
 
 @dataclass(frozen=True)
-class Minimum:
+class NewtonMinimum:
     """A local minimum, and whether the search for it converged."""
 
     point: FloatArray
@@ -33,8 +33,8 @@ def newton_minimum(
     longest_step: float = 1.0,
     tolerance: float = 1e-7,
     least_gain: float = 0.0,
-    most: int = 100,
-) -> Minimum:
+    max_steps: int = 100,
+) -> NewtonMinimum:
     """Return the local minimum reached from ``start``.
 
     Parameters
@@ -54,20 +54,20 @@ def newton_minimum(
         Stop when a step is shorter than this.
     least_gain
         Stop when the quadratic model predicts a smaller decrease than this.
-    most
+    max_steps
         Largest number of steps.
     """
     point = np.array(start, dtype=float)
     value = function(point)
     if not np.isfinite(value):
-        return Minimum(point, value, 0, settled=False)
+        return NewtonMinimum(point, value, 0, settled=False)
     halfway = np.inf
-    for iteration in range(1, most + 1):
-        halfway = value if iteration == most // 2 else halfway
+    for iteration in range(1, max_steps + 1):
+        halfway = value if iteration == max_steps // 2 else halfway
         local = function if around is None else around(point)
         slope, curvature = _differences(local, point, value, difference)
         if not (np.isfinite(slope).all() and np.isfinite(curvature).all()):
-            return Minimum(point, value, iteration, settled=False)
+            return NewtonMinimum(point, value, iteration, settled=False)
         # |eigenvalues| make a saddle a descent direction; the lower bound is for flat valleys
         eigenvalues, vectors = np.linalg.eigh(curvature)
         bent = np.maximum(np.abs(eigenvalues), 1e-8)
@@ -76,7 +76,7 @@ def newton_minimum(
         plain = eigenvalues[0] > 0.0 and length <= longest_step
         step *= min(1.0, longest_step / max(length, 1e-300))
         if -(slope @ step) / 2.0 < least_gain:
-            return Minimum(point, value, iteration, settled=True)
+            return NewtonMinimum(point, value, iteration, settled=True)
         whole, predicted = step, value + slope @ step + step @ curvature @ step / 2.0
         while np.linalg.norm(step) >= tolerance:
             trial = function(point + step)
@@ -85,16 +85,16 @@ def newton_minimum(
                 break
             step = step / 2.0
         else:
-            return Minimum(point, value, iteration, settled=True)
+            return NewtonMinimum(point, value, iteration, settled=True)
         # convergence is quadratic: after a full step this short the next is below tolerance
         if step is whole and np.linalg.norm(step) < np.sqrt(tolerance):
-            return Minimum(point, value, iteration, settled=True)
+            return NewtonMinimum(point, value, iteration, settled=True)
         # a cubic term that moves the value by δ moves the slope by 3δ/|step|
         slope_left = 3.0 * (value - predicted) / length
         if plain and step is whole and slope_left**2 / (2.0 * bent[0]) < least_gain:
-            return Minimum(point, value, iteration, settled=True)
+            return NewtonMinimum(point, value, iteration, settled=True)
     # in a flat valley steps go on without gain: the value has converged, though the point has not
-    return Minimum(point, value, most, settled=bool(halfway - value < 1e-10))
+    return NewtonMinimum(point, value, max_steps, settled=bool(halfway - value < 1e-10))
 
 
 def _differences(

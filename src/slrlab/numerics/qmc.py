@@ -15,7 +15,7 @@ def normal_replicates(
 ) -> Iterator[FloatArray]:
     """Yield ``replicates`` independent arrays ``(2**log2_size, dimension)`` of normals.
 
-    Each is an unbiased sample; the scatter of replicates gives the error bar.
+    Each is an unbiased sample; the variance over replicates gives the error bar.
     """
     from scipy.stats import qmc
 

@@ -95,7 +95,7 @@ def winning_density(
     return density
 
 
-def softmax_spread(
+def missing_energy(
     values: FloatArray, step: float, slope: float, generating: Generating, resolution: float
 ) -> float:
     """Return ``1 − E Σ σ_ℓ²`` for ``σ = softmax(slope·x)``, by a trapezoid rule over ``M``."""

@@ -236,11 +236,11 @@ def _threshold(x: FloatArray, power: float, budget: int) -> FloatArray:
     shape = (*x.shape[:-1], 1)
     tau, low, high = np.full(shape, -1.0), np.full(shape, -1.0), np.zeros(shape)
     for _ in range(100):
-        gap = x - tau
-        root = _root(gap, power, budget)
+        height = x - tau
+        root = _root(height, power, budget)
         slope = power * root.sum(axis=-1, keepdims=True)
-        cut = 0 if budget == 1 else np.count_nonzero(gap > 1.0, axis=-1, keepdims=True)
-        above = (root * gap).sum(axis=-1, keepdims=True) + cut - budget
+        cut = 0 if budget == 1 else np.count_nonzero(height > 1.0, axis=-1, keepdims=True)
+        above = (root * height).sum(axis=-1, keepdims=True) + cut - budget
         low, high = np.where(above >= 0.0, tau, low), np.where(above >= 0.0, high, tau)
         step = np.divide(above, slope, out=np.zeros_like(tau), where=slope > 0.0)
         outside = (tau + step < low) | (tau + step >= high)
@@ -251,9 +251,9 @@ def _threshold(x: FloatArray, power: float, budget: int) -> FloatArray:
     return tau
 
 
-def _root(gap: FloatArray, power: float, budget: int) -> FloatArray:
-    """Return ``gap^(power−1)`` where the weight moves with the threshold, else 0."""
-    moving = gap > 0.0 if budget == 1 else (gap > 0.0) & (gap <= 1.0)
+def _root(height: FloatArray, power: float, budget: int) -> FloatArray:
+    """Return ``height^(power−1)`` where the weight moves with the threshold, else 0."""
+    moving = height > 0.0 if budget == 1 else (height > 0.0) & (height <= 1.0)
     if power == 1.0:
         return np.asarray(moving, dtype=float)
-    return np.asarray(moving * np.where(moving, gap, 1.0) ** (power - 1.0))
+    return np.asarray(moving * np.where(moving, height, 1.0) ** (power - 1.0))

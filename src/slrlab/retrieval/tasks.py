@@ -144,7 +144,7 @@ class RecallTask(_TokenTask):
 
 @dataclass(frozen=True)
 class NeedleTask(_TokenTask):
-    """One pair at a random place of a long filler; the last token asks for its value.
+    """One pair at a random position in a long filler; the last token asks for its value.
 
     Tokens are those of `RecallTask`, so that a model trained there can be tested here.
 

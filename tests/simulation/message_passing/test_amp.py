@@ -205,7 +205,7 @@ def test_all_forms_of_the_precision_have_one_limit(precision):
     )
     theory = amp_state_evolution(task, alpha=3.0, steps=8)
     assert np.abs(np.subtract(result.q_v, theory.q_v)).max() < 0.05
-    assert np.abs(1.0 - np.array(result.gap_v) - theory.q_v).max() < 0.05
+    assert np.abs(1.0 - np.array(result.variance_v) - theory.q_v).max() < 0.05
 
 
 # --- results and refusals -----------------------------------------------------------------------

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from slrlab import ComputationError, MaxSLR, SpikedSLR, bayes_optimal, bayes_risk, make_task
 from slrlab.theory.bayes_optimal.curve import Curve, stable_points
-from slrlab.theory.bayes_optimal.overlaps import HattedOverlaps, Overlaps
+from slrlab.theory.bayes_optimal.overlaps import BayesConjugates, BayesOverlaps
 from slrlab.theory.bayes_optimal.refine import refine
 from slrlab.theory.bayes_optimal.selected import MaxChannel
 from slrlab.theory.bayes_optimal.spiked import SpikedChannel
@@ -55,7 +55,7 @@ def test_amp_and_informed_branches_are_where_plain_iteration_ends(task, alpha, i
     low = iterate(channel, alpha).overlaps()
     assert result.q_v == pytest.approx(low.q_v, abs=1e-8)
     assert result.q_k == pytest.approx(low.q_k, abs=1e-8)
-    high = iterate(channel, alpha, HattedOverlaps(1e9, 1e9)).overlaps()
+    high = iterate(channel, alpha, BayesConjugates(1e9, 1e9)).overlaps()
     points = stable_points(Curve(channel), alpha)
     assert points[-1].overlaps.q_v == pytest.approx(high.q_v, abs=1e-8)
     assert result.hard == (result.q_v_it != result.q_v)
@@ -136,7 +136,7 @@ def test_max_perfect_recovery_is_the_limit_of_small_noise():
         stable_points(Curve(MaxChannel(MaxSLR(2.0, 2, noise), 9)), 4.0) for noise in (0.0, 1e-4)
     )
     assert exact[-1].perfect
-    assert near[-1].overlaps.gap_v < 1e-6
+    assert near[-1].overlaps.variance_v < 1e-6
     assert near[-1].overlaps.q_k == pytest.approx(exact[-1].overlaps.q_k, abs=1e-3)
 
 
@@ -253,4 +253,4 @@ def test_results_print_and_convert():
     assert "by AMP (hard)" in str(result)
     assert result.to_dict()["free_entropy"] == "inf"
     assert result.to_frame().shape[0] == 1
-    assert HattedOverlaps(math.inf, 0.0).overlaps() == Overlaps(1.0, 0.0, 0.0, 1.0)
+    assert BayesConjugates(math.inf, 0.0).overlaps() == BayesOverlaps(1.0, 0.0, 0.0, 1.0)

@@ -20,7 +20,7 @@ from slrlab import (
 from slrlab.model.tasks import Task
 from slrlab.theory.bayes_optimal.channels import CHANNELS, channel_class
 from slrlab.theory.bayes_optimal.curve import Curve, stable_points
-from slrlab.theory.bayes_optimal.overlaps import HattedOverlaps, Overlaps
+from slrlab.theory.bayes_optimal.overlaps import BayesConjugates, BayesOverlaps
 from slrlab.theory.bayes_optimal.selected import MaxChannel, SelectionChannel
 from slrlab.theory.bayes_optimal.spiked import SpikedChannel
 from slrlab.theory.bayes_optimal.tilted import TiltedChannel
@@ -89,7 +89,7 @@ def test_a_special_channel_can_be_registered(monkeypatch):
 )
 def test_tilted_channel_on_spiked(location_defect, task, q_k, q_v):
     """Both are quadratures; they agree to 1e-9."""
-    q = Overlaps.at(q_k, q_v)
+    q = BayesOverlaps.at(q_k, q_v)
     general, special_one = TiltedChannel(task), SpikedChannel(task)
     ours, theirs = general.moments(q), special_one.moments(q)
     for name in ("key", "value", "log_z"):
@@ -111,8 +111,8 @@ def test_tilted_channel_on_spiked(location_defect, task, q_k, q_v):
 )
 def test_selection_channel_on_max(task, q_k, q_v):
     """The same samples, so that only the posterior of the location differs: by 1e-5."""
-    q = Overlaps.at(q_k, q_v)
-    ours, theirs = (kind(task, 8).scatter(q) for kind in (SelectionChannel, MaxChannel))
+    q = BayesOverlaps.at(q_k, q_v)
+    ours, theirs = (kind(task, 8).scramble_moments(q) for kind in (SelectionChannel, MaxChannel))
     for name in ("key", "value", "log_z", "confusion"):
         np.testing.assert_allclose(
             getattr(ours, name), getattr(theirs, name), rtol=1e-5, atol=1e-5, err_msg=name
@@ -197,7 +197,7 @@ def _wide_sample(task, q_k, q_v, size=100_000, seed=0):
 
 @pytest.mark.parametrize(("q_k", "q_v"), [(0.5, 0.4), (0.9, 0.8)])
 def test_wide_channel_against_monte_carlo(q_k, q_v):
-    task, q = Wide(3.0, 3, 0.4), Overlaps.at(q_k, q_v)
+    task, q = Wide(3.0, 3, 0.4), BayesOverlaps.at(q_k, q_v)
     channel = TiltedChannel(task)
     moments = channel.moments(q)
     expected = (moments.key, moments.value, moments.log_z, channel.confusion(q))
@@ -207,9 +207,9 @@ def test_wide_channel_against_monte_carlo(q_k, q_v):
 
 def test_wide_map_is_the_gradient_of_the_free_entropy():
     channel, h = TiltedChannel(Wide(3.0, 3, 0.4), 1.2), 1e-3
-    moments = channel.moments(Overlaps.at(0.5, 0.4))
+    moments = channel.moments(BayesOverlaps.at(0.5, 0.4))
     for k, v, half in ((h, 0.0, moments.key / 2), (0.0, h, moments.value / (0.6 + 0.16) / 2)):
-        up, down = (channel.moments(Overlaps.at(0.5 + n * k, 0.4 + n * v)) for n in (1, -1))
+        up, down = (channel.moments(BayesOverlaps.at(0.5 + n * k, 0.4 + n * v)) for n in (1, -1))
         assert (up.log_z - down.log_z) / (2 * h) == pytest.approx(half, rel=1e-5)
 
 
@@ -222,7 +222,7 @@ def test_keys_that_cannot_start_by_themselves(alpha, iterate):
     points = stable_points(Curve(channel), alpha)
     low, high = (
         iterate(channel, alpha, hats, steps=80, close=0.0).overlaps()
-        for hats in (HattedOverlaps(1e-3, 0.0), HattedOverlaps(1e3, 1e3))
+        for hats in (BayesConjugates(1e-3, 0.0), BayesConjugates(1e3, 1e3))
     )
     assert points[0].overlaps.q_v == pytest.approx(low.q_v, abs=1e-4)
     assert points[0].overlaps.q_k == pytest.approx(low.q_k, abs=1e-4)

@@ -9,7 +9,7 @@ from scipy import special
 import spiked_points
 from slrlab import MaxSLR, SpikedSLR
 from slrlab.numerics.race import Race
-from slrlab.theory.bayes_optimal.overlaps import Overlaps
+from slrlab.theory.bayes_optimal.overlaps import BayesOverlaps
 from slrlab.theory.bayes_optimal.selected import MaxChannel
 from slrlab.theory.bayes_optimal.spiked import SpikedChannel
 
@@ -47,7 +47,7 @@ def _z(sample, expected):
 
 @pytest.mark.parametrize(("task", "q_k", "q_v"), POINTS)
 def test_spiked_channel_against_monte_carlo(task, q_k, q_v):
-    moments = SpikedChannel(task).moments(Overlaps.at(q_k, q_v))
+    moments = SpikedChannel(task).moments(BayesOverlaps.at(q_k, q_v))
     key, value, log_z, location = _spiked_sample(task, q_k, q_v)
     assert _z(key, moments.key) < 3.0
     assert _z(location, moments.key) < 3.0  # Nishimori: E P_ε = E ΣP²
@@ -57,7 +57,7 @@ def test_spiked_channel_against_monte_carlo(task, q_k, q_v):
 
 @pytest.mark.parametrize(("task", "q_k", "q_v"), [*POINTS, (SpikedSLR(3.0, 10**6), 0.9, 0.9)])
 def test_spiked_channel_converges_and_keeps_nishimori(location_defect, task, q_k, q_v):
-    q = Overlaps.at(q_k, q_v)
+    q = BayesOverlaps.at(q_k, q_v)
     coarse, fine = (SpikedChannel(task, level).moments(q) for level in (1.0, 1.7))
     for name in ("key", "value", "log_z"):
         assert getattr(coarse, name) == pytest.approx(getattr(fine, name), rel=2e-9, abs=1e-9)
@@ -66,7 +66,7 @@ def test_spiked_channel_converges_and_keeps_nishimori(location_defect, task, q_k
 
 def test_coarse_grids_are_seen_to_fail():
     """The difference of two resolutions must not hide an error that is there."""
-    q, task = Overlaps.at(0.5, 0.4), SpikedSLR(2.0, 3)
+    q, task = BayesOverlaps.at(0.5, 0.4), SpikedSLR(2.0, 3)
     exact = SpikedChannel(task, 1.5).moments(q).value
     rough = [SpikedChannel(task, level).moments(q).value for level in (0.2, 0.27)]
     assert abs(rough[0] - exact) > 1e-7
@@ -79,12 +79,12 @@ def test_coarse_grids_are_seen_to_fail():
 def test_spiked_map_is_the_gradient_of_the_free_entropy(task, q_k, q_v):
     """∂E log Z/∂q_a = ½ M_a, which makes fixed points stationary points of Φ."""
     channel = SpikedChannel(task, 1.2)
-    moments = channel.moments(Overlaps.at(q_k, q_v))
+    moments = channel.moments(BayesOverlaps.at(q_k, q_v))
     s2 = 1 - q_v + task.noise**2
 
     def slope(k, v):
         h = 0.02 * min(q_k if k else q_v, 0.05)
-        at = lambda n: channel.moments(Overlaps.at(q_k + n * h * k, q_v + n * h * v)).log_z
+        at = lambda n: channel.moments(BayesOverlaps.at(q_k + n * h * k, q_v + n * h * v)).log_z
         return (8 * (at(1) - at(-1)) - (at(2) - at(-2))) / (12 * h)
 
     assert slope(1, 0) == pytest.approx(moments.key / 2, rel=1e-6, abs=2e-6)
@@ -96,7 +96,7 @@ def test_nearly_perfect_values(gap):
     """As s → 0 the label names ε: 1 − s²M_v and ν − M_k fall like s, log Z like −log s."""
     task = SpikedSLR(2.0, 3)
     channel = SpikedChannel(task)
-    near, nearer = (channel.moments(Overlaps(0.5, 1.0 - g, 0.5, g)) for g in (gap, gap / 4))
+    near, nearer = (channel.moments(BayesOverlaps(0.5, 1.0 - g, 0.5, g)) for g in (gap, gap / 4))
     ratio = (2.0 - near.key) / (2.0 - nearer.key)
     assert ratio == pytest.approx(2.0, rel=0.02 if gap > 1e-5 else 1e-3)
     assert (1 - near.value) / (1 - nearer.value) == pytest.approx(
@@ -167,14 +167,14 @@ def _max_sample(task, q_k, q_v, size, seed=0):
     ],
 )
 def test_max_channel_against_monte_carlo(task, q_k, q_v):
-    moments = MaxChannel(task, 12).moments(Overlaps.at(q_k, q_v))
+    moments = MaxChannel(task, 12).moments(BayesOverlaps.at(q_k, q_v))
     sample = _max_sample(task, q_k, q_v, 40_000 if task.length.longest == 2 else 4_000)
     for values, expected in zip(sample, (moments.key, moments.value, moments.log_z), strict=True):
         assert _z(values, expected) < 3.0
 
 
 def test_max_channel_averages_over_lengths():
-    q = Overlaps.at(0.4, 0.6)
+    q = BayesOverlaps.at(0.4, 0.6)
     mixed = MaxChannel(MaxSLR(2.0, {2: 0.25, 3: 0.75}, 0.2), 9).moments(q)
     two, three = (MaxChannel(MaxSLR(2.0, n, 0.2), 9).moments(q) for n in (2, 3))
     for name in ("key", "value", "log_z"):
@@ -186,13 +186,14 @@ def test_max_channel_averages_over_lengths():
 def test_max_map_is_the_gradient_of_the_free_entropy(task):
     q_k, q_v, h = 0.5, 0.6, 0.02
     channel = MaxChannel(task, 13)
-    moments = channel.scatter(Overlaps.at(q_k, q_v))
+    moments = channel.scramble_moments(BayesOverlaps.at(q_k, q_v))
     for moment, (k, v) in (
         (moments.key / 2, (h, 0.0)),
         (moments.value / (1 - q_v + task.noise**2) / 2, (0.0, h)),
     ):
         up, down = (
-            channel.scatter(Overlaps.at(q_k + sign * k, q_v + sign * v)).log_z for sign in (1, -1)
+            channel.scramble_moments(BayesOverlaps.at(q_k + sign * k, q_v + sign * v)).log_z
+            for sign in (1, -1)
         )
         gaps = (up - down) / (2 * h) - moment
         bias = 0.15 * h**2 * moment.mean()  # of the difference quotient
@@ -202,9 +203,10 @@ def test_max_map_is_the_gradient_of_the_free_entropy(task):
 def test_max_perfect_channel_is_the_limit():
     """At q_v = 1 the location is known and M_k = E Σ|∂π|²/π."""
     channel = MaxChannel(MaxSLR(2.0, 3), 11)
-    limit = channel.moments(Overlaps(0.5, 1.0, 0.5, 0.0))
+    limit = channel.moments(BayesOverlaps(0.5, 1.0, 0.5, 0.0))
     gaps = [
-        limit.key - channel.moments(Overlaps(0.5, 1.0 - g, 0.5, g)).key for g in (1e-4, 1e-6, 1e-8)
+        limit.key - channel.moments(BayesOverlaps(0.5, 1.0 - g, 0.5, g)).key
+        for g in (1e-4, 1e-6, 1e-8)
     ]
     assert gaps[0] > gaps[1] > gaps[2] > -1e-6
     assert gaps[2] < 1e-3 * limit.key

@@ -65,7 +65,7 @@ def test_the_two_minima_of_max_slr(name):
 def test_random_starts_find_no_third_minimum_of_softmax():
     search = local_minima(SpikedSLR(2.0, 10), "softmax", starts=16, seed=3)
     assert [item.kind for item in search.minima] == [Kind.MATCHED, Kind.MISMATCHED]
-    assert sum(item.found for item in search.minima) == 16
+    assert sum(item.starts for item in search.minima) == 16
     frame = search.to_frame()
     assert list(frame["kind"]) == ["matched", "mismatched"]
     assert (frame["softest"] > 0.0).all()

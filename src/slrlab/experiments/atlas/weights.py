@@ -83,7 +83,7 @@ def trained_weights(
         if activation.bias is None:
             activation = activation.with_bias(order["bias"])
     try:
-        found = weight_statistics(task, activation, given, samples=_SAMPLES)
+        statistics = weight_statistics(task, activation, given, samples=_SAMPLES)
     except (ComputationError, ValueError):
         return dict.fromkeys(TRAINED, math.nan)
-    return {name: getattr(found, name) for name in TRAINED}
+    return {name: getattr(statistics, name) for name in TRAINED}

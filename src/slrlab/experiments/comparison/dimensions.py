@@ -215,9 +215,9 @@ def _sizes(
     if len(sizes) < 2:
         raise ValueError(f"dims must be at least two different dimensions, got {list(dims)}")
     _checks.integer(seeds, "seeds", low=2)
-    first = _checks.integer(seed, "seed", low=0)
+    seed = _checks.integer(seed, "seed", low=0)
     return [
-        {"dim": dim, "seeds": seeds, "seed": first + index * seeds}
+        {"dim": dim, "seeds": seeds, "seed": seed + index * seeds}
         | {"report": report and partial(_report_part, report, index, len(sizes), dim)}
         for index, dim in enumerate(sizes)
     ]

@@ -227,7 +227,7 @@ def labels_worth(
     if not alphas:
         _checks.fail("alpha", "one or more numbers > 0", "an empty list")
     dim, seeds = _checks.integer(dim, "dim", low=2), _checks.integer(seeds, "seeds", low=2)
-    first = _checks.integer(seed, "seed", low=0)
+    seed = _checks.integer(seed, "seed", low=0)
     if task.signal == 0.0:
         _checks.fail("signal", "a number > 0: without a signal there are no keys", task.signal)
     if task.length.longest == 1:
@@ -237,7 +237,7 @@ def labels_worth(
     if curve is None:
         curve = y_curve(task, alphas, tolerance, workers, report)
     points = [
-        _Point(task, value, dim, loss, first + index * seeds + number)
+        _Point(task, value, dim, loss, seed + index * seeds + number)
         for index, value in reversed(list(enumerate(alphas)))
         for number in range(seeds)
     ]

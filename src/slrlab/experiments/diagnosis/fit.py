@@ -123,10 +123,12 @@ def effective_signal(task: MeasuredTask, least: float) -> float:
     if len(task.knots) == 2:
         return task.slopes[0] ** 2
 
-    def gap(signal: float) -> float:
+    def log_ratio(signal: float) -> float:
         return math.log(max(_spiked_risk(task, signal), 1e-300) / max(least, 1e-300))
 
-    return float(brentq(gap, 0.0, _STRONGEST, xtol=1e-6)) if gap(_STRONGEST) < 0.0 else _STRONGEST
+    if log_ratio(_STRONGEST) >= 0.0:
+        return _STRONGEST
+    return float(brentq(log_ratio, 0.0, _STRONGEST, xtol=1e-6))
 
 
 def _spiked_risk(task: MeasuredTask, signal: float) -> float:

@@ -11,7 +11,7 @@ from scipy import special
 from slrlab._types import FloatArray
 from slrlab.experiments.diagnosis.scores import HeadScores
 from slrlab.model.activations import Activation, Normalised, Projection
-from slrlab.numerics.minimise import Minimum, newton_minimum
+from slrlab.numerics.minimise import NewtonMinimum, newton_minimum
 
 _SURE = 0.01  # p-value below which sequences have different offsets
 _SINKS = np.arange(-8.0, 4.0)  # log of the sink, from the mean log of the sum of the weights
@@ -114,7 +114,7 @@ def tune(head: HeadScores, near: Tuned | None = None) -> Tuned:
         A, B = sigma[rows, head.locations].mean(), (sigma**2).sum(axis=1).mean()
         return float(np.log1p(-min(A**2 / B, 1.0 - 1e-16)))
 
-    def descend(start: FloatArray) -> Minimum:
+    def descend(start: FloatArray) -> NewtonMinimum:
         return newton_minimum(log_risk, start, difference=1e-2, tolerance=1e-3)
 
     if near is None:

@@ -99,7 +99,7 @@ def head_scores(scores: Any, locations: Any) -> HeadScores:
     if any(masked):
         accepted = f"a token that is not masked by -inf (sequence {masked.index(True)})"
         _checks.fail("locations", accepted, int(indices[masked.index(True)]))
-    places = [int(kept[:index].sum()) for kept, index in zip(present, indices, strict=True)]
+    kept_locations = [int(kept[:index].sum()) for kept, index in zip(present, indices, strict=True)]
     rows = [row[kept] for row, kept in zip(rows, present, strict=True)]
     lengths = np.array([len(row) for row in rows])
     if lengths.min() < 2:
@@ -107,7 +107,7 @@ def head_scores(scores: Any, locations: Any) -> HeadScores:
     table = np.full((len(rows), int(lengths.max())), -np.inf)
     for line, row in zip(table, rows, strict=True):
         line[: len(row)] = row
-    return HeadScores(table, lengths, np.array(places, dtype=np.int64))
+    return HeadScores(table, lengths, np.array(kept_locations, dtype=np.int64))
 
 
 def _rows(scores: Any) -> list[FloatArray]:

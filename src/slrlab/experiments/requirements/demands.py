@@ -1,4 +1,4 @@
-"""The search for the least signal or number of samples that meets a demand.
+"""The search for the least signal or alpha that meets a demand.
 
 The risk falls and the hit rate grows with either, so the least one that is enough is a root.
 """

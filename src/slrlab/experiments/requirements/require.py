@@ -1,6 +1,6 @@
-"""What a demand on the risk or the hit rate requires: signal, samples, activations that can.
+"""What a demand on the risk or the hit rate requires: signal, alpha, activations that can.
 
-The risk falls as the signal or the number of samples grows, so the least one that meets a demand
+The risk falls as the signal or alpha grows, so the least one that meets a demand
 is a root. Every answer is evaluated once more, and its risk is part of the result.
 """
 

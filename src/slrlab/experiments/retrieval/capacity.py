@@ -167,10 +167,10 @@ def capacity_test(
     counts = sorted({_checks.integer(count, "pairs", low=2, high=10_000) for count in pairs})
     if not names or not counts:
         _checks.fail("feature_map and pairs", "one or more of each", "an empty list")
-    seeds, first = _checks.integer(seeds, "seeds"), _checks.integer(seed, "seed", low=0)
+    seeds, seed = _checks.integer(seeds, "seeds"), _checks.integer(seed, "seed", low=0)
     _checks.integer(max_steps, "max_steps", low=100)
     items = [
-        (name, count, first + number, max_steps)
+        (name, count, seed + number, max_steps)
         for count in reversed(counts)  # costly ones first
         for name in names
         for number in range(seeds)

@@ -100,7 +100,7 @@ def _minimum_rows(search: LocalMinima) -> list[Row]:
         at = minimum.order
         row = {"part": "minimum", "kind": str(minimum.kind), "risk": minimum.risk}
         row |= {"m_vk": at.m_vk, "m_vv": at.m_vv, "bias": minimum.bias}
-        row |= {"at_infinity": minimum.at_infinity, "found": minimum.found}
+        row |= {"at_infinity": minimum.at_infinity, "starts": minimum.starts}
         for sign in (1.0, -1.0) if abs(at.m_kv) > 1e-6 else (1.0,):
             rows.append(row | {"m_kk": at.m_kk, "m_kv": sign * at.m_kv, "mirror": sign < 0.0})
     return rows

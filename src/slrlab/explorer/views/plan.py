@@ -34,14 +34,14 @@ from slrlab.model.tasks import Task
 _OWN_SIGNALS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 _OWN_LENGTHS = (2, 5, 10, 30, 100, 1000, 10_000)
 _LONGEST = 100  # largest length for training
-_STEP = 2.0  # ratio of the stored numbers of samples
+_STEP = 2.0  # ratio of the stored values of alpha
 _ALPHA_RANGE, _SIGNAL_RANGE = [0.4, 80.0], [0.8, 20.0]  # ranges of the axes of training
 _STATIC_TARGETS = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 _START = Controls(length=str(TRAINED_LENGTH), target=0.3)
 
 
 def need_rows(task: Task, kind: str, demand: str, target: float, signal: float | None) -> list[Row]:
-    """Return what an activation and the best predictor need: signal, or samples at a signal."""
+    """Return what an activation and the best predictor need: signal, or alpha at a signal."""
     return rows_or_reason(kind, _need_rows, task, kind, demand, target, signal)
 
 

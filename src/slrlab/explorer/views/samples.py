@@ -66,7 +66,7 @@ def _all_bayes_rows(task: Task) -> list[Row]:
 def trained_calls(
     task: Task, activations: tuple[str, ...], ridges: tuple[float, float] | None
 ) -> list[Call]:
-    """Return a call for each activation and number of samples, a coarse curve first."""
+    """Return a call for each activation and alpha, a coarse curve first."""
     alphas = [*_COARSE, *(alpha for alpha in ALPHAS if alpha not in _COARSE)]
     return [
         Call(
@@ -120,7 +120,7 @@ $print
 
 
 class Samples(View):
-    """Curves against the number of samples, after training."""
+    """Curves against alpha, after training."""
 
     name = "samples"
     title = "Samples: how much each attention learns from finite data"

@@ -85,7 +85,7 @@ def gradient_descent(
     (True, 10.0)
     """
     chosen, rate = trainable(activation), _checks.positive(rate, "rate")
-    total = _checks.integer(steps, "steps", high=_checks.LARGE)
+    steps = _checks.integer(steps, "steps", high=_checks.LARGE)
     goal = 0.0 if tolerance is None else _checks.positive(tolerance, "tolerance")
     objective = Objective(data, chosen, *ridges(ridge_k, ridge_v))
     theta = begin(start, data, chosen, seed).to_vector(learn_bias=objective.learns_bias)
@@ -95,10 +95,10 @@ def gradient_descent(
     def measure(_: Weights) -> Estimate:
         return Estimate(2.0 * objective.loss / data.samples, 0.0)
 
-    path = Recorder(data.teacher, data.dim, total, record, measure, report)
+    path = Recorder(data.teacher, data.dim, steps, record, measure, report)
     unit = float(np.linalg.norm(data.labels)) or 1.0
     kept, status = set(path.stops.tolist()), Status.SAMPLED
-    for step in range(total + 1):
+    for step in range(steps + 1):
         if ran_away(theta[: data.dim], theta[data.dim : 2 * data.dim]):
             status = Status.DIVERGED
             break

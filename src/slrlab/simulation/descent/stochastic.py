@@ -188,13 +188,13 @@ def online_sgd(
         given = f"time {time} and steps {steps}"
         raise ValueError(f"time or steps must be given, one of the two, got {given}")
     if steps is None:
-        total = math.ceil(_checks.positive(time, "time") * dim / rate - 1e-9)
+        steps = math.ceil(_checks.positive(time, "time") * dim / rate - 1e-9)
     else:
-        total = _checks.integer(steps, "steps", high=_checks.LARGE)
+        steps = _checks.integer(steps, "steps", high=_checks.LARGE)
     if mirrored and batch % 2:
         raise ValueError(f"batch must be even if mirrored, got {batch}")
-    tests = _checks.integer(test_samples, "test_samples", low=2)
-    test = draw_dataset(task, dim=dim, samples=tests, seed=seed, teacher=teacher)
+    test_samples = _checks.integer(test_samples, "test_samples", low=2)
+    test = draw_dataset(task, dim=dim, samples=test_samples, seed=seed, teacher=teacher)
     first, longest = begin(start, test, chosen, seed), task.length.longest
     state = (chosen, first, rate, (1.0, 1.0), batch, longest)
     descent = _Descent(*state) if sphere is None else _SphereDescent(*state, sphere=sphere)
@@ -202,8 +202,8 @@ def online_sgd(
     def measure(weights: Weights) -> Estimate:
         return Estimate.of((test.labels - predict(test, chosen, weights)) ** 2)
 
-    path = Recorder(test.teacher, dim, total, record, measure, report)
-    status = _follow(descent, _fresh(task, test.teacher, seed, batch, total, mirrored), path)
+    path = Recorder(test.teacher, dim, steps, record, measure, report)
+    status = _follow(descent, _fresh(task, test.teacher, seed, batch, steps, mirrored), path)
     setting = {"activation": chosen.name, "rate": rate, "batch": batch}
     method = "online sgd" if sphere is None else "online sgd on the sphere"
     return path.result(status, tick=rate / dim, method=method, **setting)

@@ -159,11 +159,11 @@ def heads_sgd(
     """
     chosen = make_heads_activation(activation)
     heads, dim = _checks.integer(heads, "heads"), _checks.integer(dim, "dim", low=4)
-    rate, end = _checks.positive(rate, "rate"), _checks.positive(time, "time")
+    rate, time = _checks.positive(rate, "rate"), _checks.positive(time, "time")
     record = _checks.integer(record, "record", low=2)
     seed = _checks.integer(seed, "seed", low=0)
-    tests = _checks.integer(test_samples, "test_samples", low=2)
-    check_heads_memory(task, dim, heads, tests)
+    test_samples = _checks.integer(test_samples, "test_samples", low=2)
+    check_heads_memory(task, dim, heads, test_samples)
     teachers = draw_teachers(task, dim, seed)
     if start is None:
         own: dict[str, Any] = {"size": _checks.positive(size, "size"), "seed": seed}
@@ -171,8 +171,8 @@ def heads_sgd(
         start = heads_start(teachers, heads, **own)
     elif np.shape(start) != (2 * heads, dim) or not np.isfinite(start).all():
         _checks.fail("start", f"finite vectors of shape ({2 * heads}, {dim})", np.shape(start))
-    test = draw_heads_data(task, teachers, tests, _generator(seed, _TEST))
-    total = math.ceil(end * dim / rate - 1e-9)
+    test = draw_heads_data(task, teachers, test_samples, _generator(seed, _TEST))
+    total = math.ceil(time * dim / rate - 1e-9)
     run = _Run(task, chosen, np.array(start, dtype=float) / math.sqrt(dim), rate, seed)
     stops = np.linspace(0, total, min(record, total + 1)).round().astype(int).tolist()
     rows: list[tuple[FloatArray, ...]] = []

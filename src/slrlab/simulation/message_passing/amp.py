@@ -42,8 +42,8 @@ class _Path:
     q_v: tuple[float, ...]
     norm_k: tuple[float, ...]
     norm_v: tuple[float, ...]
-    gap_k: tuple[float, ...]
-    gap_v: tuple[float, ...]
+    variance_k: tuple[float, ...]
+    variance_v: tuple[float, ...]
     risk: tuple[float, ...]
 
 
@@ -73,7 +73,7 @@ class AmpSimulation(_Path, Result):
         1, 2, … up to the last one that all seeds reached.
     q_k, q_v
         Overlaps ``k̂·k*/D``, ``v̂·v*/D`` of the estimates with the teachers.
-    norm_k, norm_v, gap_k, gap_v
+    norm_k, norm_v, variance_k, variance_v
         ``|k̂|²/D``, ``|v̂|²/D`` and the algorithm's own estimate of ``1 − q``. In the limit the
         norms equal the overlaps.
     risk

@@ -221,7 +221,7 @@ def simulate_erm(
     check_training(ridge_k, ridge_v, tolerance, max_steps)
     count = samples_of(alpha, dim)
     _checks.choice(start, "start", STARTS)
-    tests = _checks.integer(test_samples, "test_samples", low=0)
+    test_samples = _checks.integer(test_samples, "test_samples", low=0)
     check_memory(task, dim, count, dtype)
     law = TokenLaw.of(token_law)
     seed, seeds = _checks.integer(seed, "seed", low=0), _checks.integer(seeds, "seeds")
@@ -245,7 +245,7 @@ def simulate_erm(
         )
         drawn = data.teacher
         del data  # frees the memory for the tokens of the next seed
-        fresh: dict[str, Any] = {"samples": tests, "seed": own, "token_law": law}
+        fresh: dict[str, Any] = {"samples": test_samples, "seed": own, "token_law": law}
         risk = fresh_risk(task, chosen, trained.weights, drawn, **fresh)
         runs.append(_run(trained, drawn, risk, own))
     setting = Setting(task, chosen, count / dim, float(ridge_k), float(ridge_v))

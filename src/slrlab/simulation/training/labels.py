@@ -144,7 +144,7 @@ def simulate_labels(
         _checks.fail("task", "one with a single relevant token", task.name)
     ridges = _checks.non_negative(ridge_k, "ridge_k"), _checks.non_negative(ridge_v, "ridge_v")
     count = samples_of(alpha, dim)
-    tests = _checks.integer(test_samples, "test_samples", low=0)
+    test_samples = _checks.integer(test_samples, "test_samples", low=0)
     check_memory(task, dim, count, "float64")
     seed, seeds = _checks.integer(seed, "seed", low=0), _checks.integer(seeds, "seeds")
     runs = []
@@ -155,7 +155,8 @@ def simulate_labels(
         data = draw_dataset(task, dim=dim, samples=count, seed=own, dtype="float64")
         assert data.teacher is not None
         (fit,) = label_fits(data, loss, [ridges[0]], [ridges[1]])
-        risk = fresh_risk(task, SOFTMAX, fit.weights, data.teacher, samples=tests, seed=own)
+        fresh: dict[str, Any] = {"samples": test_samples, "seed": own}
+        risk = fresh_risk(task, SOFTMAX, fit.weights, data.teacher, **fresh)
         runs.append(fit.numbers | {"test_risk": risk.value, "error": risk.error})
     setting = Setting(task, SOFTMAX, count / dim, *ridges)
     return _average(runs, setting=setting, loss=loss, dim=dim, samples=count)

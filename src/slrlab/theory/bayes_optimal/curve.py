@@ -14,7 +14,12 @@ from itertools import pairwise
 from typing import Protocol
 
 from slrlab.model.tasks import Task
-from slrlab.theory.bayes_optimal.overlaps import ChannelMoments, HattedOverlaps, Overlaps, Scatter
+from slrlab.theory.bayes_optimal.overlaps import (
+    BayesConjugates,
+    BayesOverlaps,
+    ChannelMoments,
+    ScrambleMoments,
+)
 
 _STRIDES = ((3.0, 0.4), (8.0, 1.0), (math.inf, 2.0))  # ends and steps of a walk in log q̂_v
 FAR = 20.0  # log q̂_v at which the noiseless curve has settled on α = 1 + C√(1−q_v)
@@ -39,12 +44,12 @@ class Channel(Protocol):
     def accuracy(self) -> float:
         """Error in ``log q̂`` to which fixed points are solved."""
 
-    def moments(self, overlaps: Overlaps) -> ChannelMoments: ...
+    def moments(self, overlaps: BayesOverlaps) -> ChannelMoments: ...
 
-    def confusion(self, overlaps: Overlaps) -> float:
+    def confusion(self, overlaps: BayesOverlaps) -> float:
         """Return ``1 − E Σ p_ℓ²``, ``p`` the posterior of the location given ``ω_χ`` alone."""
 
-    def scatter(self, overlaps: Overlaps) -> Scatter | None:
+    def scramble_moments(self, overlaps: BayesOverlaps) -> ScrambleMoments | None:
         """Return the moments of each scramble; None for a quadrature."""
 
 
@@ -52,7 +57,7 @@ class Channel(Protocol):
 class CurvePoint:
     """A fixed point: its conjugates, the moments of the channel, and its ``alpha``."""
 
-    hats: HattedOverlaps
+    hats: BayesConjugates
     moments: ChannelMoments
     alpha: float
 
@@ -62,7 +67,7 @@ class CurvePoint:
         return math.log(self.hats.v) if self.hats.v > 0.0 else -math.inf
 
     @property
-    def overlaps(self) -> Overlaps:
+    def overlaps(self) -> BayesOverlaps:
         """The overlaps ``q``."""
         return self.hats.overlaps()
 
@@ -157,7 +162,7 @@ class Curve:
     def _point(self, key: float, value: float, alpha: float | None) -> CurvePoint:
         """Return the point at given conjugates; without ``alpha``, at the one of the values."""
         self.steps += 1
-        hats = HattedOverlaps(key, value)
+        hats = BayesConjugates(key, value)
         q = hats.overlaps()
         moments = self.channel.moments(q)
         if alpha is None:
@@ -225,7 +230,7 @@ def _keys_grow(curve: Curve, point: CurvePoint) -> bool:
     """Return whether a small ``q̂_k`` grows under the iteration ``q̂_k -> α·M_k``."""
     small = math.exp(_KEYS[0])
     curve.steps += 1
-    moments = curve.channel.moments(HattedOverlaps(small, point.hats.v).overlaps())
+    moments = curve.channel.moments(BayesConjugates(small, point.hats.v).overlaps())
     return point.alpha * moments.key > small
 
 
@@ -264,7 +269,7 @@ def furthest(alpha: float, noise: float) -> float:
 def _first_value(curve: Curve, alpha: float) -> float:
     """Return ``log q̂_v`` after one step of the iteration from ``q = 0``: a lower bound."""
     curve.steps += 1
-    moments = curve.channel.moments(Overlaps.at(0.0, 0.0))
+    moments = curve.channel.moments(BayesOverlaps.at(0.0, 0.0))
     return math.log(alpha * moments.value / curve.channel.task.trivial_risk) - 1e-3
 
 

@@ -18,7 +18,7 @@ from slrlab.model.setting import Setting
 from slrlab.model.tasks import Task
 from slrlab.theory.bayes_optimal.channels import channel_class
 from slrlab.theory.bayes_optimal.curve import Curve, CurvePoint, stable_points
-from slrlab.theory.bayes_optimal.overlaps import ChannelMoments, HattedOverlaps
+from slrlab.theory.bayes_optimal.overlaps import BayesConjugates, ChannelMoments
 from slrlab.theory.bayes_optimal.refine import Branch, refine
 
 
@@ -165,9 +165,9 @@ def _known_location(task: Task, key: float, alpha: float) -> Branch:
     # V = 1 − q_v solves V² + (Δ²+α−1)V − Δ² = 0; the form without cancellation
     b = task.noise**2 + alpha - 1.0
     root = math.hypot(b, 2.0 * task.noise)
-    gap = 2.0 * task.noise**2 / (b + root) if b > 0.0 else (root - b) / 2.0
-    hats = HattedOverlaps(alpha * key, math.inf if gap == 0.0 else 1.0 / gap - 1.0)
-    log_z, risk = math.inf, task.noise**2 + gap
+    variance = 2.0 * task.noise**2 / (b + root) if b > 0.0 else (root - b) / 2.0
+    hats = BayesConjugates(alpha * key, math.inf if variance == 0.0 else 1.0 / variance - 1.0)
+    log_z, risk = math.inf, task.noise**2 + variance
     if risk > 0.0:
         log_z = (key * hats.overlaps().q_k - 1.0 - math.log(2.0 * math.pi * risk)) / 2.0
     point = CurvePoint(hats, ChannelMoments(key, 1.0, log_z), alpha)

@@ -13,37 +13,37 @@ from slrlab._types import FloatArray
 
 
 @dataclass(frozen=True)
-class Overlaps:
+class BayesOverlaps:
     """Overlaps ``q_k``, ``q_v`` in ``[0, 1]`` with their complements ``1 − q``."""
 
     q_k: float
     q_v: float
-    gap_k: float
-    gap_v: float
+    variance_k: float
+    variance_v: float
 
     @classmethod
-    def at(cls, q_k: float, q_v: float) -> Overlaps:
+    def at(cls, q_k: float, q_v: float) -> BayesOverlaps:
         """Return the overlaps at plain numbers, not too close to 1."""
         return cls(q_k, q_v, 1.0 - q_k, 1.0 - q_v)
 
 
 @dataclass(frozen=True)
-class HattedOverlaps:
-    """Conjugates ``q̂_a = α·M_a >= 0``; ``inf`` stands for a teacher known exactly."""
+class BayesConjugates:
+    """ErmConjugates ``q̂_a = α·M_a >= 0``; ``inf`` stands for a teacher known exactly."""
 
     k: float
     v: float
 
-    def overlaps(self) -> Overlaps:
+    def overlaps(self) -> BayesOverlaps:
         """Return ``q = q̂/(1 + q̂)``.
 
-        >>> HattedOverlaps(k=1.0, v=3.0).overlaps().q_v
+        >>> BayesConjugates(k=1.0, v=3.0).overlaps().q_v
         0.75
         """
-        gap_k, gap_v = 1.0 / (1.0 + self.k), 1.0 / (1.0 + self.v)
-        q_k = 1.0 if math.isinf(self.k) else self.k * gap_k
-        q_v = 1.0 if math.isinf(self.v) else self.v * gap_v
-        return Overlaps(q_k, q_v, gap_k, gap_v)
+        variance_k, variance_v = 1.0 / (1.0 + self.k), 1.0 / (1.0 + self.v)
+        q_k = 1.0 if math.isinf(self.k) else self.k * variance_k
+        q_v = 1.0 if math.isinf(self.v) else self.v * variance_v
+        return BayesOverlaps(q_k, q_v, variance_k, variance_v)
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class ChannelMoments:
 
 
 @dataclass(frozen=True)
-class Scatter:
+class ScrambleMoments:
     """Sampled moments, each an array over independent scrambles.
 
     ``confusion`` is ``1 − E Σ π_ℓ(ω_χ)²``, the others are those of `ChannelMoments`.

@@ -15,7 +15,7 @@ import numpy as np
 from slrlab._result import Estimate
 from slrlab._types import FloatArray
 from slrlab.theory.bayes_optimal.curve import Channel, CurvePoint
-from slrlab.theory.bayes_optimal.overlaps import HattedOverlaps
+from slrlab.theory.bayes_optimal.overlaps import BayesConjugates
 
 _NUDGE = 1e-3  # step of the difference quotients, in log q̂
 
@@ -61,12 +61,12 @@ def refine(coarse: Channel, fine: Channel, start: CurvePoint, alpha: float) -> B
 
 def _newton(
     channel: Channel,
-    hats: HattedOverlaps,
+    hats: BayesConjugates,
     free: list[str],
     alpha: float,
     inverse: FloatArray,
     accuracy: float | None = None,
-) -> tuple[HattedOverlaps, bool, int]:
+) -> tuple[BayesConjugates, bool, int]:
     """Return the fixed point, whether the steps settled, and their number."""
     here, settled, steps = _logs(hats, free), not free, 0
     while not settled and steps < 12:
@@ -78,17 +78,19 @@ def _newton(
     return hats, settled, steps
 
 
-def _logs(hats: HattedOverlaps, free: list[str]) -> FloatArray:
+def _logs(hats: BayesConjugates, free: list[str]) -> FloatArray:
     return np.array([math.log(getattr(hats, name)) for name in free])
 
 
-def _moved(hats: HattedOverlaps, free: list[str], logs: FloatArray) -> HattedOverlaps:
+def _moved(hats: BayesConjugates, free: list[str], logs: FloatArray) -> BayesConjugates:
     values = {"k": hats.k, "v": hats.v} | dict(zip(free, np.exp(logs).tolist(), strict=True))
-    return HattedOverlaps(**values)
+    return BayesConjugates(**values)
 
 
 def _slopes(
-    function: Callable[[HattedOverlaps], FloatArray | float], hats: HattedOverlaps, free: list[str]
+    function: Callable[[BayesConjugates], FloatArray | float],
+    hats: BayesConjugates,
+    free: list[str],
 ) -> FloatArray:
     """Return the derivatives in the free ``log q̂``, one row each."""
     here, base = _logs(hats, free), function(hats)
@@ -96,32 +98,32 @@ def _slopes(
     return np.array([(function(_moved(hats, free, here + e)) - base) / _NUDGE for e in steps])
 
 
-def _log_map(channel: Channel, hats: HattedOverlaps, free: list[str], alpha: float) -> FloatArray:
+def _log_map(channel: Channel, hats: BayesConjugates, free: list[str], alpha: float) -> FloatArray:
     """Return ``log(α·M)`` of the free keys and values."""
     q = hats.overlaps()
-    moments, variance = channel.moments(q), q.gap_v + channel.task.noise**2
+    moments, variance = channel.moments(q), q.variance_v + channel.task.noise**2
     key = math.log(alpha * moments.key) if moments.key > 0.0 else -math.inf
     value = math.log(alpha * moments.value / variance) if variance > 0.0 else math.inf
     return np.array([{"k": key, "v": value}[name] for name in free])
 
 
-def _risk(channel: Channel, hats: HattedOverlaps) -> float:
+def _risk(channel: Channel, hats: BayesConjugates) -> float:
     """Return ``1 + Δ² − q_v·E Σp²`` without cancellation."""
     q = hats.overlaps()
-    return channel.task.noise**2 + q.gap_v + q.q_v * channel.confusion(q)
+    return channel.task.noise**2 + q.variance_v + q.q_v * channel.confusion(q)
 
 
 def _sampling_error(
     coarse: Channel, fine: Channel, point: CurvePoint, free: list[str], inverse: FloatArray
 ) -> float | None:
     """Return the standard error of the risk: each scramble's own fixed point, to first order."""
-    scatter = fine.scatter(point.overlaps)
-    if scatter is None:
+    scrambles = fine.scramble_moments(point.overlaps)
+    if scrambles is None:
         return None
-    risks = point.overlaps.q_v * scatter.confusion
+    risks = point.overlaps.q_v * scrambles.confusion
     if free:
         gradient = _slopes(lambda hats: _risk(coarse, hats), point.hats, free)
-        moments = {"k": scatter.key, "v": scatter.value}
+        moments = {"k": scrambles.key, "v": scrambles.value}
         noise = np.stack([moments[name] / moments[name].mean() - 1.0 for name in free])
         risks = risks + gradient @ inverse @ noise
     return Estimate.of(risks).error

@@ -20,7 +20,7 @@ from slrlab.model.tasks import MaxSLR, SelectionTask
 from slrlab.numerics.qmc import normal_replicates
 from slrlab.numerics.race import AnyRace, Race
 from slrlab.numerics.weighted_race import WeightedRace
-from slrlab.theory.bayes_optimal.overlaps import ChannelMoments, Overlaps, Scatter
+from slrlab.theory.bayes_optimal.overlaps import BayesOverlaps, ChannelMoments, ScrambleMoments
 
 LONGEST = 64
 REPLICATES = 8
@@ -38,7 +38,9 @@ class SelectionChannel:
     log2_size: int = 11
     seed: int = 0
     accuracy: float = 1e-6
-    _last: dict[Overlaps, Scatter] = field(default_factory=dict, repr=False, compare=False)
+    _last: dict[BayesOverlaps, ScrambleMoments] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
     sampled: ClassVar[bool] = True
     blind: ClassVar[bool] = False
@@ -77,24 +79,24 @@ class SelectionChannel:
         normals = (np.stack(list(normal_replicates(2 * n + 1, *sample))) for n in law.lengths)
         return list(zip(law.lengths, law.probabilities, normals, strict=True))
 
-    def moments(self, overlaps: Overlaps) -> ChannelMoments:
+    def moments(self, overlaps: BayesOverlaps) -> ChannelMoments:
         """Return ``M_k``, ``s²M_v`` and ``E log Z``."""
-        return self.scatter(overlaps).mean()
+        return self.scramble_moments(overlaps).mean()
 
-    def confusion(self, overlaps: Overlaps) -> float:
+    def confusion(self, overlaps: BayesOverlaps) -> float:
         """Return ``1 − E Σ π_ℓ(ω_χ)²``."""
-        return float(self.scatter(overlaps).confusion.mean())
+        return float(self.scramble_moments(overlaps).confusion.mean())
 
-    def scatter(self, overlaps: Overlaps) -> Scatter:
+    def scramble_moments(self, overlaps: BayesOverlaps) -> ScrambleMoments:
         """Return the moments of each scramble."""
         if overlaps not in self._last:  # risk, error and free entropy need the same point
             self._last.clear()
-            self._last[overlaps] = self._scatter(overlaps)
+            self._last[overlaps] = self._scramble_moments(overlaps)
         return self._last[overlaps]
 
-    def _scatter(self, overlaps: Overlaps) -> Scatter:
+    def _scramble_moments(self, overlaps: BayesOverlaps) -> ScrambleMoments:
         sums = np.zeros((4, REPLICATES))
-        race = self._race(overlaps.gap_k)
+        race = self._race(overlaps.variance_k)
         for length, weight, normals in self._samples:
             flat = normals.reshape(-1, normals.shape[-1])
             nodes = 1 if race is None else race.nodes
@@ -105,20 +107,20 @@ class SelectionChannel:
             ]
             sample = np.concatenate(parts, axis=1).reshape(4, REPLICATES, -1)
             sums += weight * sample.mean(axis=2)
-        s = math.sqrt(overlaps.gap_v + self.task.noise**2)
+        s = math.sqrt(overlaps.variance_v + self.task.noise**2)
         level = math.inf if s == 0.0 else -math.log(s)
         key, value, log_z, confusion = sums
         log_z = log_z - 0.5 + level - 0.5 * math.log(2.0 * math.pi)
-        return Scatter(key, 1.0 + value, log_z, confusion)
+        return ScrambleMoments(key, 1.0 + value, log_z, confusion)
 
-    def _race(self, gap: float) -> AnyRace | None:
-        """Return the rule for ``π`` at variance ``gap``; None if ``π`` is uniform."""
+    def _race(self, variance: float) -> AnyRace | None:
+        """Return the rule for ``π`` at this variance of the keys; None if ``π`` is uniform."""
         if self.task.hard:
-            return Race.build(math.inf, gap)
-        return WeightedRace.build(self.task.log_weight, self.task.steepness, gap)
+            return Race.build(math.inf, variance)
+        return WeightedRace.build(self.task.log_weight, self.task.steepness, variance)
 
     def _rows(
-        self, normals: FloatArray, length: int, overlaps: Overlaps, race: AnyRace | None
+        self, normals: FloatArray, length: int, overlaps: BayesOverlaps, race: AnyRace | None
     ) -> FloatArray:
         """Return ``|g_χ|²``, ``ΣP²r² − n²``, ``log Z`` up to constants, ``1 − Σπ²``: rows."""
         keys = math.sqrt(overlaps.q_k) * normals[:, :length]
@@ -132,10 +134,10 @@ class SelectionChannel:
         return np.stack([*label, 1.0 - (pi**2).sum(axis=1)])
 
     def _labels(
-        self, normals: FloatArray, pi: FloatArray, fisher: FloatArray, overlaps: Overlaps
+        self, normals: FloatArray, pi: FloatArray, fisher: FloatArray, overlaps: BayesOverlaps
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Average over the location ``ε`` exactly, with its label."""
-        s = math.sqrt(overlaps.gap_v + self.task.noise**2)
+        s = math.sqrt(overlaps.variance_v + self.task.noise**2)
         length = pi.shape[1]
         values, n = math.sqrt(overlaps.q_v) * normals[:, :length], normals[:, length]
         log_pi = np.log(np.maximum(pi, 1e-300))
@@ -164,5 +166,5 @@ class MaxChannel(SelectionChannel):
 
     task: MaxSLR
 
-    def _race(self, gap: float) -> Race | None:
-        return Race.build(self.task.signal, gap) if self.task.signal > 0.0 else None
+    def _race(self, variance: float) -> Race | None:
+        return Race.build(self.task.signal, variance) if self.task.signal > 0.0 else None

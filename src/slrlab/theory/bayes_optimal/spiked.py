@@ -18,7 +18,7 @@ from slrlab._types import FloatArray
 from slrlab.model.tasks import SpikedSLR, TiltedTask
 from slrlab.numerics.lognormal import LognormalTable
 from slrlab.numerics.simplex import STEP
-from slrlab.theory.bayes_optimal.overlaps import Overlaps
+from slrlab.theory.bayes_optimal.overlaps import BayesOverlaps
 from slrlab.theory.bayes_optimal.tilted import DEPTH, REACH, TiltedChannel, TokenLaw
 from slrlab.theory.moments.nodes import laplace_step
 from slrlab.theory.population.bayes_risk import bayes_risk
@@ -29,7 +29,7 @@ _NEGLIGIBLE = 2500.0  # signal beyond which the Bayes risk, e^{−ν/4}, is belo
 
 @dataclass(frozen=True)
 class SpikedChannel(TiltedChannel):
-    """Moments of the channel on grids finer by ``level`` than the default."""
+    """Moments of the channel on grids finer by the factor ``resolution`` than the default."""
 
     task: SpikedSLR
 
@@ -44,14 +44,14 @@ class SpikedChannel(TiltedChannel):
         """False: without a signal ``M_k`` is zero everywhere."""
         return False
 
-    def confusion(self, overlaps: Overlaps) -> float:
+    def confusion(self, overlaps: BayesOverlaps) -> float:
         """Return the noiseless Bayes risk at signal ``ν·q_k``."""
         signal = self.task.signal * overlaps.q_k
         if signal > _NEGLIGIBLE:
             return 0.0
         return bayes_risk(SpikedSLR(signal, self.task.length)).risk
 
-    def _law(self, overlaps: Overlaps) -> TokenLaw:
+    def _law(self, overlaps: BayesOverlaps) -> TokenLaw:
         a = math.sqrt(self.task.signal * overlaps.q_k)
         half, grid = a**2 / 2.0, partial(self._grid, a)
         return TokenLaw(grid, half, half, self.task.signal, certain=a > _CERTAIN)
@@ -63,7 +63,7 @@ class SpikedChannel(TiltedChannel):
         # to the right, log ψ_ε < −u is cheapest by r² alone while a is small, by n alone later
         slack = DEPTH - a**2 / 2.0
         right = 3.0 + (slack if slack > 0.0 else math.sqrt(2.0 * DEPTH) * a - a**2)
-        step = max(STEP, laplace_step(a, longest)) / self.level
+        step = max(STEP, laplace_step(a, longest)) / self.resolution
         u = np.arange(left, right + step, step)
         low, high = float(u[0]) - REACH**2 / 2.0, float(u[-1])
-        return u, LognormalTable.build(a, low, high, self.level)
+        return u, LognormalTable.build(a, low, high, self.resolution)

@@ -27,7 +27,7 @@ from slrlab.model.tasks import TiltedTask
 from slrlab.numerics.lognormal import LognormalTable
 from slrlab.numerics.simplex import STEP, LaplaceGrid, independent_moments, log_expectation
 from slrlab.numerics.smoothed import smoothed
-from slrlab.theory.bayes_optimal.overlaps import ChannelMoments, Overlaps
+from slrlab.theory.bayes_optimal.overlaps import BayesOverlaps, ChannelMoments
 from slrlab.theory.moments.nodes import NODE_STEP
 
 DEPTH = 31.0  # integrands are cut off below e^{−31}
@@ -38,7 +38,7 @@ _LABEL_STEP = 0.36
 _R_STEP = 0.14  # the step of K_0(u − r²/2) at r = √(2u) has width 1/r, but a weight e^{−u}
 _NARROW = 0.04  # √q_v/s below which a few Gauss–Hermite nodes in ω_z suffice
 _HERMITE = np.polynomial.hermite_e.hermegauss(10)
-_LEVELS = (1.0, 1.35)
+_RESOLUTIONS = (1.0, 1.35)
 _CENTRED = 1e-9  # mean of the relevant score that counts as zero
 
 
@@ -94,13 +94,18 @@ class ChannelIntegrals:
 
 
 def token_integrals(
-    table: LognormalTable, u: FloatArray, y: FloatArray, overlaps: Overlaps, s: float, level: float
+    table: LognormalTable,
+    u: FloatArray,
+    y: FloatArray,
+    overlaps: BayesOverlaps,
+    s: float,
+    resolution: float,
 ) -> TokenIntegrals:
     """Return the averages over ``n`` and ``ω_z`` of one irrelevant token."""
     std = math.sqrt(overlaps.q_v)
     if std <= _NARROW * s:
         return _narrow_integrals(table, u, y, std, s)
-    step = min(_R_STEP, 0.5 * std / s) / level
+    step = min(_R_STEP, 0.5 * std / s) / resolution
     r = np.arange(0.0, REACH + step, step)
     missing, one, two, *key = table(u[:, None] - r**2 / 2.0)
     # both signs of r, with the density of ω_z = y ± s·r
@@ -147,10 +152,10 @@ class KeyNodes:
 
 @dataclass(frozen=True)
 class TiltedChannel:
-    """Moments of the channel on grids finer by ``level`` than the default."""
+    """Moments of the channel on grids finer by the factor ``resolution`` than the default."""
 
     task: TiltedTask
-    level: float = 1.0
+    resolution: float = 1.0
     accuracy: float = 1e-11
 
     sampled: ClassVar[bool] = False
@@ -159,17 +164,17 @@ class TiltedChannel:
     def for_fixed_points(cls, task: TiltedTask) -> tuple[Self, Self]:
         """Return a coarse and a fine channel."""
         # the curve need not be accurate: Newton's method then converges on both grids
-        return cls(task, _LEVELS[0], accuracy=1e-6), cls(task, _LEVELS[1])
+        return cls(task, _RESOLUTIONS[0], accuracy=1e-6), cls(task, _RESOLUTIONS[1])
 
     @classmethod
     def for_thresholds(cls, task: TiltedTask) -> list[Self]:
         """Return the channel of the curve, then one that gives its error."""
-        return [cls(task, level, accuracy=1e-9) for level in _LEVELS]
+        return [cls(task, resolution, accuracy=1e-9) for resolution in _RESOLUTIONS]
 
     @classmethod
     def for_paths(cls, task: TiltedTask) -> list[Self]:
         """Return two grids, the finer first."""
-        return [cls(task, level) for level in reversed(_LEVELS)]
+        return [cls(task, resolution) for resolution in reversed(_RESOLUTIONS)]
 
     @classmethod
     def known_key(cls, task: TiltedTask) -> float | None:
@@ -181,9 +186,9 @@ class TiltedChannel:
         """Whether ``M_k = 0`` at ``q_k = 0``: the relevant score has mean zero."""
         return abs(self.task.relevant_moments()[0]) < _CENTRED
 
-    def moments(self, overlaps: Overlaps) -> ChannelMoments:
+    def moments(self, overlaps: BayesOverlaps) -> ChannelMoments:
         """Return ``M_k``, ``s²M_v`` and ``E log Z``."""
-        law, s = self._law(overlaps), math.sqrt(overlaps.gap_v + self.task.noise**2)
+        law, s = self._law(overlaps), math.sqrt(overlaps.variance_v + self.task.noise**2)
         alone = self._relevant_log_z(law, s)
         if law.certain or self.task.length.longest == 1 or s == 0.0:
             return ChannelMoments(law.key, 1.0, alone)
@@ -191,7 +196,7 @@ class TiltedChannel:
         key = law.key * sums.location if sums.key is None else sums.key
         return ChannelMoments(key, sums.value, alone + sums.entropy)
 
-    def confusion(self, overlaps: Overlaps) -> float:
+    def confusion(self, overlaps: BayesOverlaps) -> float:
         """Return ``1 − E Σ p_ℓ²``: the Bayes risk of tokens with the density ratio ``R``."""
         nodes = self._nodes(overlaps)
         sums = independent_moments(
@@ -199,15 +204,15 @@ class TiltedChannel:
             nodes.relevant,
             nodes.others,
             self.task.length.generating,
-            grid=LaplaceGrid(STEP / self.level),
+            grid=LaplaceGrid(STEP / self.resolution),
         )
         # Σp² = p_ε² + Σ_{ℓ≠ε} p_ℓ²
         return 2.0 * sums.shortfall - sums.shortfall_square - sums.off_target
 
-    def scatter(self, overlaps: Overlaps) -> None:
+    def scramble_moments(self, overlaps: BayesOverlaps) -> None:
         """Return None: a quadrature has no scrambles."""
 
-    def _law(self, overlaps: Overlaps) -> TokenLaw:
+    def _law(self, overlaps: BayesOverlaps) -> TokenLaw:
         nodes = self._nodes(overlaps)
         mean, key = (float(nodes.relevant @ part) for part in (nodes.log_ratio, nodes.slope**2))
         return TokenLaw(partial(self._grid_of, nodes), 0.0, mean, key)
@@ -218,26 +223,26 @@ class TiltedChannel:
         left = -top - DEPTH - math.log(self.task.length.longest)
         # a weight below e^{−u} costs a relevant token n²/2 − log R, and r²/2 for the rest
         right = 3.0 + DEPTH - float((nodes.n[likely] ** 2).min()) / 2.0
-        step = STEP / self.level
+        step = STEP / self.resolution
         u = np.arange(left, right + step, step)
         # below e^{−38} the weights of all tokens together are negligible
         low = max(left - REACH**2 / 2.0, -float(nodes.log_ratio.max()) - 38.0)
         laws = np.stack([nodes.others, nodes.others * nodes.slope**2])
-        return u, LognormalTable.of_nodes(nodes.log_ratio, laws, low, float(u[-1]), self.level)
+        return u, LognormalTable.of_nodes(nodes.log_ratio, laws, low, float(u[-1]), self.resolution)
 
-    def _nodes(self, overlaps: Overlaps) -> KeyNodes:
-        task, root, noise = self.task, math.sqrt(overlaps.q_k), math.sqrt(overlaps.gap_k)
+    def _nodes(self, overlaps: BayesOverlaps) -> KeyNodes:
+        task, root, noise = self.task, math.sqrt(overlaps.q_k), math.sqrt(overlaps.variance_k)
         low, high = task.relevant_interval
-        step = NODE_STEP / (max(1.0, root * task.steepness) * self.level)
+        step = NODE_STEP / (max(1.0, root * task.steepness) * self.resolution)
         ends = (root * low - noise * _KEY_EDGE, root * high + noise * _KEY_EDGE)
         n = np.arange(min(ends[0], -_KEY_EDGE), max(ends[1], _KEY_EDGE) + step, step)
         ratio = smoothed(
             task.log_ratio,
             root * n,
-            overlaps.gap_k,
+            overlaps.variance_k,
             interval=task.relevant_interval,
             steepness=task.steepness,
-            resolution=self.level,
+            resolution=self.resolution,
         )
         normal = -(n**2) / 2.0 + math.log(step / math.sqrt(2.0 * math.pi))
         others, relevant = np.exp(normal), np.exp(normal + ratio.log)
@@ -253,10 +258,10 @@ class TiltedChannel:
         sharpness = math.inf if s == 0.0 else -math.log(s)
         return law.log_ratio - 0.5 + sharpness - 0.5 * math.log(2.0 * math.pi) - log_length
 
-    def _integrals(self, law: TokenLaw, overlaps: Overlaps, s: float) -> ChannelIntegrals:
+    def _integrals(self, law: TokenLaw, overlaps: BayesOverlaps, s: float) -> ChannelIntegrals:
         u, table = law.grid()
         y, weights = self._labels()
-        token = token_integrals(table, u, y, overlaps, s, self.level)
+        token = token_integrals(table, u, y, overlaps, s, self.resolution)
         missing = np.minimum(token.missing, 1.0)
         g0, g1, _ = self.task.length.generating(log_expectation(1.0 - missing, missing))
         # E_0[ψ e^{−tψ}] = e^{−u}·E_0[T e^{−T}] is the factor of the relevant token
@@ -276,7 +281,7 @@ class TiltedChannel:
 
     def _labels(self) -> tuple[FloatArray, FloatArray]:
         """Return nodes ``y >= 0`` and weights of ``∫dy`` over both signs."""
-        step = _LABEL_STEP / self.level
+        step = _LABEL_STEP / self.resolution
         y = np.arange(0.0, _EDGE + step, step) * math.sqrt(self.task.trivial_risk)
         weights = np.full(y.size, 2.0 * (y[1] - y[0]))
         weights[0] /= 2.0

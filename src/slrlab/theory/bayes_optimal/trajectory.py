@@ -19,7 +19,7 @@ from slrlab.model.setting import Setting
 from slrlab.model.tasks import Task
 from slrlab.theory.bayes_optimal.channels import channel_class
 from slrlab.theory.bayes_optimal.curve import Channel
-from slrlab.theory.bayes_optimal.overlaps import HattedOverlaps
+from slrlab.theory.bayes_optimal.overlaps import BayesConjugates
 
 _COLUMNS = ("q_k", "q_v", "risk")
 _ACCURATE = 1e-6  # difference of two grids that counts as converged
@@ -123,15 +123,15 @@ def _combine(paths: FloatArray, status: Status) -> tuple[FloatArray, float]:
 def _path(channel: Channel, alpha: float, steps: int) -> list[tuple[float, float, float]]:
     """Return ``q_k, q_v, risk`` of each iteration."""
     noise, rows = channel.task.noise, []
-    q = HattedOverlaps(0.0, 0.0).overlaps()
+    q = BayesConjugates(0.0, 0.0).overlaps()
     for _ in range(steps):
-        moments, variance = channel.moments(q), q.gap_v + noise**2
+        moments, variance = channel.moments(q), q.variance_v + noise**2
         # at q = 0 the M_k of a selection task is zero up to rounding, of either sign
         key = max(0.0, alpha * moments.key)
-        hats = HattedOverlaps(key, _ratio(alpha * moments.value, variance))
+        hats = BayesConjugates(key, _ratio(alpha * moments.value, variance))
         q = hats.overlaps()
         # 1 + Δ² − q_v(1 − confusion), without cancellation
-        rows.append((q.q_k, q.q_v, noise**2 + q.gap_v + q.q_v * channel.confusion(q)))
+        rows.append((q.q_k, q.q_v, noise**2 + q.variance_v + q.q_v * channel.confusion(q)))
     return rows
 
 
@@ -139,11 +139,11 @@ def _known_path(
     task: Task, key: float, alpha: float, steps: int
 ) -> list[tuple[float, float, float]]:
     """Return the iterations of linear regression, the location being known."""
-    gap, rows = 1.0, []
+    variance, rows = 1.0, []
     for _ in range(steps):
-        q = HattedOverlaps(alpha * key, _ratio(alpha, gap + task.noise**2)).overlaps()
-        gap = q.gap_v
-        rows.append((q.q_k, q.q_v, task.noise**2 + gap))
+        q = BayesConjugates(alpha * key, _ratio(alpha, variance + task.noise**2)).overlaps()
+        variance = q.variance_v
+        rows.append((q.q_k, q.q_v, task.noise**2 + variance))
     return rows
 
 

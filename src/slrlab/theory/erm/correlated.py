@@ -26,7 +26,7 @@ from slrlab._types import FloatArray, Report
 from slrlab.model.activations import Activation
 from slrlab.model.tasks import SelectionTask, SpikedSLR, Task
 from slrlab.theory.erm.equations import ChannelMeans
-from slrlab.theory.erm.overlaps import Conjugates, ErmOverlaps
+from slrlab.theory.erm.overlaps import ErmConjugates, ErmOverlaps
 from slrlab.theory.erm.problem import Problem
 from slrlab.theory.erm.result import ErmTheory
 from slrlab.theory.erm.solve import Solver, checked
@@ -93,7 +93,7 @@ class _CorrelatedProblem(Problem):
 
     spectrum: _Spectrum = _Spectrum((1.0,))
 
-    def _image(self, hats: Conjugates, bias: float) -> FloatArray:
+    def _image(self, hats: ErmConjugates, bias: float) -> FloatArray:
         given = (self.ridge_k or 0.0, self.ridge_v or 0.0)
         if not (hats.V_k > 0.0 and hats.V_v > 0.0):
             return np.full(7, math.nan)

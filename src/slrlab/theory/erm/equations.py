@@ -24,7 +24,7 @@ from slrlab.model.activation_code import ActivationCode, ActivationNumbers, acti
 from slrlab.model.activations import Activation
 from slrlab.theory.erm import codes
 from slrlab.theory.erm.fields import FieldGroup, FieldSample
-from slrlab.theory.erm.overlaps import Conjugates, ErmOverlaps
+from slrlab.theory.erm.overlaps import ErmConjugates, ErmOverlaps
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Stiffness: TypeAlias = Literal["stein", "trace"]
@@ -54,7 +54,7 @@ class ChannelMeans:
 
     def conjugates(
         self, alpha: float, overlaps: ErmOverlaps, stiffness: Stiffness = "stein"
-    ) -> list[Conjugates]:
+    ) -> list[ErmConjugates]:
         """Return the conjugates that each row implies.
 
         Where no prox has a second minimum both forms are equal and the trace has less noise, so
@@ -74,10 +74,12 @@ class ChannelMeans:
         return float(self.rows[:, getattr(codes, name)].mean())
 
 
-def _conjugates(row: FloatArray, alpha: float, overlaps: ErmOverlaps, weight: float) -> Conjugates:
+def _conjugates(
+    row: FloatArray, alpha: float, overlaps: ErmOverlaps, weight: float
+) -> ErmConjugates:
     V_k = alpha * _stiffness(row, overlaps.m_k, overlaps.q_k, weight, _KEYS)
     V_v = alpha * _stiffness(row, overlaps.m_v, overlaps.q_v, weight, _VALUES)
-    return Conjugates(
+    return ErmConjugates(
         m_k=float(alpha * row[codes.G_K_TEACHER] + V_k * overlaps.m_k),
         q_k=float(alpha * row[codes.G_K2]),
         V_k=V_k,

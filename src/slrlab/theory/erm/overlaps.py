@@ -1,6 +1,6 @@
 """Order parameters of trained attention, plain and conjugate: two types that never mix.
 
-`ErmOverlaps` describe the vectors ``k, v``; `Conjugates` (hatted) describe the information that
+`ErmOverlaps` describe the vectors ``k, v``; `ErmConjugates` (hatted) describe the information that
 the data give on them. The two halves of state evolution that are pure algebra are methods here.
 """
 
@@ -81,7 +81,7 @@ class ErmOverlaps(_KeysAndValues):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Conjugates(_KeysAndValues):
+class ErmConjugates(_KeysAndValues):
     """The hatted order parameters ``m̂, q̂, V̂`` of keys and values."""
 
     def variances(self, ridge_k: float, ridge_v: float) -> tuple[float, float]:

@@ -21,7 +21,7 @@ from slrlab.model.tasks import Task
 from slrlab.model.traits import degree
 from slrlab.numerics.differences import central_differences
 from slrlab.theory.erm.equations import Channel, ChannelMeans, Stiffness
-from slrlab.theory.erm.overlaps import Conjugates, Coordinate, ErmOverlaps
+from slrlab.theory.erm.overlaps import Coordinate, ErmConjugates, ErmOverlaps
 from slrlab.theory.moments import AttentionMoments, attention_moments
 
 _DIFFERENCE = 0.1  # wide enough to average over the jumps of a small sample
@@ -111,7 +111,7 @@ class Problem:
             rows = zip(hats, steps, strict=True)
             return np.array([self._image(hat, overlaps.bias + step) for hat, step in rows])
 
-    def _image(self, hats: Conjugates, bias: float) -> FloatArray:
+    def _image(self, hats: ErmConjugates, bias: float) -> FloatArray:
         V_k, V_v = hats.variances(self.ridge_k or 0.0, self.ridge_v or 0.0)
         V_k, V_v = self.V_k or V_k, self.V_v or V_v
         if not (math.isfinite(V_k) and math.isfinite(V_v)):

@@ -135,7 +135,7 @@ class _Search:
             longest_step=1.2,
             tolerance=0.02,
             least_gain=self.least_gain,
-            most=12,
+            max_steps=12,
         )
         if tuple(minimum.point) not in self.solved:  # it starts beyond the smallest variance
             raise ComputationError("the search for the best ridge starts where nothing is learned")

@@ -21,7 +21,7 @@ from slrlab.numerics.simplex import LaplaceGrid, TokenFactors, token_factors, wi
 from slrlab.theory.moments.nodes import EDGE, NODE_STEP, gauss_weights
 from slrlab.theory.population.bayes_risk import judged
 
-_LEVELS = (1.0, 1.35)
+_RESOLUTIONS = (1.0, 1.35)
 _NOTHING = 746.0  # e to the minus this is below the smallest double
 _DISTINCT = 8.0 * _NOTHING  # signal from which a direction is confused with no other
 
@@ -68,7 +68,7 @@ def heads_bayes_risk(task: MultiHeadSLR) -> HeadsBayesRisk:
     limit = HeadsBayesRisk(Status.LIMIT, risk=task.noise**2, nishimori_gap=0.0, error=0.0)
     if (task.directions == 1 and task.length.longest == 1) or _negligible(task):
         return limit
-    (coarse, _), (squares, location) = (_risks(task, level) for level in _LEVELS)
+    (coarse, _), (squares, location) = (_risks(task, resolution) for resolution in _RESOLUTIONS)
     if squares == 0.0:  # below the smallest double
         return limit
     status, gap, error = judged(coarse, squares, location)

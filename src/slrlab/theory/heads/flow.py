@@ -78,11 +78,11 @@ def heads_flow(
     True
     """
     chosen = make_heads_activation(activation)
-    rate, end = _checks.non_negative(rate, "rate"), _checks.positive(time, "time")
+    rate, time = _checks.non_negative(rate, "rate"), _checks.positive(time, "time")
     heads = _checked_start(start, task)
     landscape = HeadsLandscape.draw(task, chosen, heads=heads, samples=samples, seed=seed)
-    kept = np.linspace(0.0, end, 61) if times is None else np.asarray(times, dtype=float)
-    path = _Path(landscape, rate, end, report)
+    kept = np.linspace(0.0, time, 61) if times is None else np.asarray(times, dtype=float)
+    path = _Path(landscape, rate, time, report)
     bias = np.full(heads, 0.0 if chosen is None else chosen.bias or 0.0)
     state = path.packed(start.m, start.residuals, bias)
     reached, states, status = path.follow(state, kept)

@@ -78,15 +78,15 @@ class FlowEnsemble(Result):
         """Kind of alignment at each end."""
         return [kind_of(overlaps_of(k, v)) for k, v in zip(self.k, self.v, strict=True)]
 
-    def time_within(self, gap: float, floor: float | FloatArray) -> FloatArray:
-        """Return the time at which each risk is within ``gap`` of ``floor``; nan if never."""
-        log_excess = np.log(np.maximum(self.risk - floor, 1e-300))
-        log_gap = math.log(_checks.positive(gap, "gap"))
-        times = np.full(log_excess.shape[1], math.nan)
-        for column in np.flatnonzero(log_excess.min(axis=0) <= log_gap):
+    def time_within(self, excess: float, floor: float | FloatArray) -> FloatArray:
+        """Return the times at which risks are ``excess`` above ``floor``; nan if they never are."""
+        logs = np.log(np.maximum(self.risk - floor, 1e-300))
+        wanted = math.log(_checks.positive(excess, "excess"))
+        times = np.full(logs.shape[1], math.nan)
+        for column in np.flatnonzero(logs.min(axis=0) <= wanted):
             # risks fall along a flow, at last exponentially: interpolate the logarithm
-            path = -np.minimum.accumulate(log_excess[:, column])
-            times[column] = np.interp(-log_gap, path, self.times[:, column])
+            path = -np.minimum.accumulate(logs[:, column])
+            times[column] = np.interp(-wanted, path, self.times[:, column])
         return times
 
 
@@ -137,8 +137,8 @@ def flow_ensemble(
     table = _TableRisk(landscape)
     if not table.covers(y).all():
         raise ValueError("k must lie inside the table, got keys outside")
-    end = _checks.positive(time, "time")
-    return _integrate(table, y, end, _checks.positive(tolerance, "tolerance"), accuracy)
+    time = _checks.positive(time, "time")
+    return _integrate(table, y, time, _checks.positive(tolerance, "tolerance"), accuracy)
 
 
 def _starts(vectors: FloatArray, name: str) -> FloatArray:

@@ -111,9 +111,9 @@ def gradient_flow(
     if goal is not None:
         path.goal = _checks.finite(goal, "goal")
     state = np.concatenate([*start_vectors(start, size, seed), [start_bias(chosen, bias)]])
-    end = _checks.positive(time, "time")
+    time = _checks.positive(time, "time")
     setting = {"method": "gradient flow", "rate": 0.0, "setting": Setting(task, chosen)}
-    result = path.run(state, end, read_times(times, end), tolerance, **setting)
+    result = path.run(state, time, read_times(times, time), tolerance, **setting)
     return result.require() if strict else result
 
 

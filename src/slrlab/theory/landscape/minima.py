@@ -78,8 +78,8 @@ class Minimum(Result):
         Eigenvalues of the Hessian in ``k, v ∈ R⁴`` (and a free bias), smallest first.
     gradient_norm
         Length of the gradient in ``k`` (and a free bias) at the best ``v``.
-    found
-        Number of starts that ended here.
+    starts
+        Number of starts that led here.
     """
 
     kind: Kind
@@ -88,7 +88,7 @@ class Minimum(Result):
     bias: float
     curvatures: FloatArray
     gradient_norm: float
-    found: int
+    starts: int
 
     @property
     def at_infinity(self) -> bool:
@@ -194,7 +194,7 @@ def local_minima(
                 candidate = fine.descend(candidate.k, candidate.bias)
             minima.append(minimum_at(fine, candidate))
         else:
-            minima[known] = replace(minima[known], found=minima[known].found + 1)
+            minima[known] = replace(minima[known], starts=minima[known].starts + 1)
         if report is not None:
             report(done, starts, "local minima")
     minima.sort(key=lambda minimum: minimum.risk)
@@ -220,7 +220,7 @@ def minimum_at(risk: ReducedRisk, candidate: Candidate, *, curvatures: bool = Tr
         bias=candidate.bias,
         curvatures=eigenvalues,
         gradient_norm=candidate.gradient_norm,
-        found=1,
+        starts=1,
     )
 
 

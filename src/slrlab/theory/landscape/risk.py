@@ -30,7 +30,7 @@ from slrlab.theory.population.minimal import checked
 
 SIZE = 4  # dimension of the effective problem
 Point: TypeAlias = FullOrderParameters | Sequence[Sequence[float] | FloatArray]
-_LEVELS = (0.8, 1.0, 1.35, 1.9)
+_RESOLUTIONS = (0.8, 1.0, 1.35, 1.9)
 SAMPLES = 1 << 16  # samples for the risk of a projection
 _MOST_TILT = 1e4  # signal beyond which the risk is lost to rounding
 _MOST_SELECTION = 100.0  # signal beyond which a point takes gigabytes, unless it is infinite
@@ -236,9 +236,9 @@ def _refined(
 
     Grids are refined until two agree; their difference is the error of the coarser.
     """
-    last = make_landscape(task, activation, resolution=_LEVELS[0])(*point)
-    for level in _LEVELS[1:]:
-        slope = make_landscape(task, activation, resolution=level)(*point)
+    last = make_landscape(task, activation, resolution=_RESOLUTIONS[0])(*point)
+    for resolution in _RESOLUTIONS[1:]:
+        slope = make_landscape(task, activation, resolution=resolution)(*point)
         if not slope.finite:
             return slope, np.full(2 * SIZE + 2, math.nan), Status.FAILED
         errors = np.abs(slope.row - last.row)

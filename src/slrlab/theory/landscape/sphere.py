@@ -111,13 +111,13 @@ def sphere_flow(
     if isinstance(start, str) and dim is None:
         dim = max(4, math.ceil(2.0 * task.signal))
     k, v = sphere_start(start, dim, seed)
-    end = _checks.positive(time, "time")
+    time = _checks.positive(time, "time")
     if landscape is None:
         landscape = make_landscape(task, chosen, seed=seed)
     path = _SphereDescent(landscape, chosen, report, sphere)
     state = np.concatenate([k, v, [sphere.scale, start_bias(chosen, None)]])
     setting = {"method": "flow on the sphere", "rate": 0.0, "setting": Setting(task, chosen)}
-    result = path.run(state, end, read_times(times, end), tolerance, **setting)
+    result = path.run(state, time, read_times(times, time), tolerance, **setting)
     return result.require() if strict else result
 
 
@@ -131,8 +131,8 @@ def sphere_start(start: Point | str, dim: int | None, seed: int) -> tuple[FloatA
     """
     if isinstance(start, str):
         _checks.choice(start, "start", STARTS)
-        count = _checks.integer(dim, "dim", low=4)
-        k, v = random_directions(count, seed, on_manifold=start == "manifold").vectors()
+        dim = _checks.integer(dim, "dim", low=4)
+        k, v = random_directions(dim, seed, on_manifold=start == "manifold").vectors()
     elif dim is not None:
         raise ValueError(f"dim must not be given with a start of your own, got {dim}")
     else:

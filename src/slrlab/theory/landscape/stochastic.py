@@ -108,15 +108,15 @@ def sgd_flow(
     state = np.array(
         [k[0], k[1], v[0], v[1], *overlaps_of(k, v).residuals, start_bias(chosen, bias)]
     )
-    end = _checks.positive(time, "time")
-    kept = read_times(times, end)
+    time = _checks.positive(time, "time")
+    kept = read_times(times, time)
     sample = SampledLandscape.draw(task, chosen, samples=samples, seed=seed)
     if landscape is None:
         landscape = sample if is_sampled(chosen) else make_landscape(task, chosen)
     path = _NoisyDescent(landscape, chosen, report, sample, rate / batch)
     method = "online sgd" if batch == 1 else f"online sgd in batches of {batch}"
     setting = Setting(task, chosen)
-    result = path.run(state, end, kept, tolerance, method=method, rate=rate, setting=setting)
+    result = path.run(state, time, kept, tolerance, method=method, rate=rate, setting=setting)
     return result.require() if strict else result
 
 

@@ -21,9 +21,9 @@ from slrlab.numerics.steep import (
     HARD,
     STEEP,
     aligned_moments,
+    missing_energy,
     panel_kernel,
     softmax_first,
-    softmax_spread,
     winning_mass,
 )
 from slrlab.theory.moments.nodes import EDGE, edge, jitter_nodes
@@ -60,7 +60,7 @@ def softmax_selected(
     if missed >= 0.5 and energy is not None:
         return AttentionMoments(target, 1.0 - target, max(0.0, energy - target**2), defect)
     if m_k >= STEEP or energy is None:
-        lost = softmax_spread(values, step, m_k, generating, resolution)
+        lost = missing_energy(values, step, m_k, generating, resolution)
     else:
         lost = 1.0 - energy
     # B − A² = 2(1−A) − (1−A)² − (1−B)

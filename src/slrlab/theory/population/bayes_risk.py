@@ -20,14 +20,14 @@ from slrlab.model.tasks import SelectionTask, Task, TiltedTask
 from slrlab.numerics import selection
 from slrlab.numerics.blas import one_blas_thread
 from slrlab.numerics.simplex import STEP, LaplaceGrid, independent_moments, token_factors
-from slrlab.numerics.steep import STEEP, aligned_moments, softmax_first, softmax_spread
+from slrlab.numerics.steep import STEEP, aligned_moments, missing_energy, softmax_first
 from slrlab.theory.moments.nodes import gauss_weights, key_nodes, laplace_step, tilted_nodes
 from slrlab.theory.moments.selected import selection_grid
 from slrlab.theory.moments.steep import value_grid
 from slrlab.theory.population.arranged import arranged_risk
 from slrlab.theory.population.marion_bayes import KNOWLEDGE, marion_risks
 
-_LEVELS = (1.0, 1.35)
+_RESOLUTIONS = (1.0, 1.35)
 
 
 @dataclass(frozen=True)
@@ -104,11 +104,11 @@ def bayes_risk(task: Task, *, knows: str = "keys", dim: int | None = None) -> Ba
     if isinstance(task, ArrangementTask):
         return _arranged(task)
     if isinstance(task, TiltedTask):
-        pairs = [_tilted(task, level) for level in _LEVELS]
+        pairs = [_tilted(task, resolution) for resolution in _RESOLUTIONS]
     elif isinstance(task, SelectionTask):
-        pairs = [_selected(task, level) for level in _LEVELS]
+        pairs = [_selected(task, resolution) for resolution in _RESOLUTIONS]
     elif isinstance(task, MarionSLR):
-        pairs = [marion_risks(task, knows, dim, level) for level in _LEVELS]
+        pairs = [marion_risks(task, knows, dim, resolution) for resolution in _RESOLUTIONS]
     else:
         _checks.fail("task", "a TiltedTask or a SelectionTask", type(task).__name__, TypeError)
     (coarse, _), (squares, location) = pairs
@@ -155,10 +155,10 @@ def _negligible(task: Task) -> bool:
     return shift is not None and math.log(task.length.mean / 2.0) - shift**2 / 4.0 < -746.0
 
 
-def _tilted(task: TiltedTask, level: float) -> tuple[float, float]:
-    x, relevant, others = tilted_nodes(task, task.steepness, level)
+def _tilted(task: TiltedTask, resolution: float) -> tuple[float, float]:
+    x, relevant, others = tilted_nodes(task, task.steepness, resolution)
     width = task.posterior_scale or 0.0
-    grid = LaplaceGrid(laplace_step(width, task.length.longest) / level)
+    grid = LaplaceGrid(laplace_step(width, task.length.longest) / resolution)
     log_ratio, generating = task.log_ratio(x), task.length.generating
     moments = independent_moments(log_ratio, relevant, others, generating, grid=grid)
     # Σp² = p_ε² + Σ_{ℓ≠ε} p_ℓ², so 1 − EΣp² = 2E(1−p_ε) − E(1−p_ε)² − EΣ_{ℓ≠ε}p_ℓ²
@@ -166,17 +166,17 @@ def _tilted(task: TiltedTask, level: float) -> tuple[float, float]:
     return squares, moments.shortfall
 
 
-def _selected(task: SelectionTask, level: float) -> tuple[float, float]:
+def _selected(task: SelectionTask, resolution: float) -> tuple[float, float]:
     scale, generating = task.posterior_scale, task.length.generating
     if scale is not None and scale >= STEEP:
-        values, step = value_grid(task, level)
+        values, step = value_grid(task, resolution)
         rule = np.full(values.size, step)
-        squares = softmax_spread(values, step, scale, generating, level)
-        return squares, softmax_first(values, rule, scale, scale, generating, level)[1]
-    x, step = key_nodes(task, task.steepness, level)
+        squares = missing_energy(values, step, scale, generating, resolution)
+        return squares, softmax_first(values, rule, scale, scale, generating, resolution)[1]
+    x, step = key_nodes(task, task.steepness, resolution)
     law = gauss_weights(x, step)
     log_w = task.log_weight(x)
-    u, weights = selection_grid(task, x, law, level)
+    u, weights = selection_grid(task, x, law, resolution)
     (factors,) = token_factors(u, log_w, law)
     _, g1, g2 = generating(factors.log_zero)
     pairs = np.exp(factors.log_zero) * g2 + 2.0 * g1  # Σ P(L) L(L−1) z^(L−2)
@@ -184,8 +184,8 @@ def _selected(task: SelectionTask, level: float) -> tuple[float, float]:
     # E[1 − p_ε] takes one Laplace variable for the draw of ε and one for p
     if scale is not None and scale >= 2.0:
         values, shares = -u / scale, weights / scale
-        return squares, aligned_moments(scale, scale, values, shares, generating, level)[1]
-    fine, fine_weights = LaplaceGrid(STEP / level).nodes(np.array([u[0], u[-1]]))
+        return squares, aligned_moments(scale, scale, values, shares, generating, resolution)[1]
+    fine, fine_weights = LaplaceGrid(STEP / resolution).nodes(np.array([u[0], u[-1]]))
     kernel = selection.SoftKernel.build(u, weights, log_w, law)
     decay = selection.decay_matrices(fine, log_w[:, None], np.ones(1))
     return squares, selection.selection_first_moments(kernel, decay, fine_weights, generating)[1]

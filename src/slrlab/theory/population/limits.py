@@ -62,7 +62,7 @@ def longest_keys(task: Task, activation: Activation, bayes: BayesRisk) -> Popula
     """Return the limit of infinitely long keys if it is known."""
     if not isinstance(task, TiltedTask | SelectionTask):
         return None
-    coarse, moments = (infinite_keys(task, activation, level) for level in (1.0, 1.35))
+    coarse, moments = (infinite_keys(task, activation, resolution) for resolution in (1.0, 1.35))
     if coarse is None or moments is None:
         return None
     error = abs(moments.best_risk - coarse.best_risk)

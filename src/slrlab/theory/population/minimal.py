@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-_LEVELS = (1.0, 1.35, 1.9, 2.7)
+_RESOLUTIONS = (1.0, 1.35, 1.9, 2.7)
 _LONG = 8.0  # overlap from which the limit of infinitely long keys may be better
 
 
@@ -282,12 +282,12 @@ def refined_moments(
     moments_of: MomentsOf = attention_moments,
 ) -> tuple[AttentionMoments, float, Status]:
     """Refine until two successive grids agree; their difference is the error of the coarser."""
-    last = moments_of(task, activation, m_k, R_k, resolution=_LEVELS[0])
+    last = moments_of(task, activation, m_k, R_k, resolution=_RESOLUTIONS[0])
     if last.sampled_error > 0.0:
         return last, last.sampled_error, Status.SAMPLED
     error = math.inf
-    for level in _LEVELS[1:]:
-        moments = moments_of(task, activation, m_k, R_k, resolution=level)
+    for resolution in _RESOLUTIONS[1:]:
+        moments = moments_of(task, activation, m_k, R_k, resolution=resolution)
         if not (math.isfinite(moments.target) and math.isfinite(moments.unexplained)):
             return moments, math.nan, Status.FAILED
         value = risk(moments)

@@ -235,7 +235,7 @@ class _Search:
             np.zeros(2 if self.free else 1),
             difference=0.02,
             tolerance=1e-3,
-            most=20,
+            max_steps=20,
         )
         point = minimum.point.tolist()
         return keys(start[0] * math.exp(point[0]), start[1] + sum(point[1:]))

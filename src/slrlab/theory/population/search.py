@@ -23,7 +23,7 @@ from slrlab.model.activations import LINEAR, Activation, Elementwise, Projection
 from slrlab.model.families import CosineReweighted, LengthScaled, NormMax, StickBreaking, TopK
 from slrlab.model.tasks import SelectionTask, Task
 from slrlab.model.traits import degree
-from slrlab.numerics.minimise import Minimum, newton_minimum
+from slrlab.numerics.minimise import NewtonMinimum, newton_minimum
 from slrlab.theory.moments import AttentionMoments, attention_moments
 from slrlab.theory.moments.selected import selected_score_mean
 
@@ -80,11 +80,11 @@ def best_keys(
     sampled = _is_sampled(task, activation)
 
     @cache  # the scan, the edge and the descents share points
-    def objective(m_k: float, bias: float | None, level: float) -> float:
+    def objective(m_k: float, bias: float | None, resolution: float) -> float:
         shaped = _shaped(activation, bias)
-        level = _SAMPLED if sampled else level
+        resolution = _SAMPLED if sampled else resolution
         try:
-            moments = moments_of(task, shaped, m_k, 0.0, resolution=level, check=False)
+            moments = moments_of(task, shaped, m_k, 0.0, resolution=resolution, check=False)
         except (ValueError, ComputationError):  # too many tokens or too fine a grid
             return math.inf
         valid = math.isfinite(moments.target) and moments.target != 0.0
@@ -244,11 +244,11 @@ def _descend(
     task: Task,
     objective: Objective,
     start: Start,
-    level: float,
+    resolution: float,
     tolerance: float,
     *,
     fixed: bool = False,
-) -> tuple[float, float | None, Minimum]:
+) -> tuple[float, float | None, NewtonMinimum]:
     """Run Newton's method on ``asinh(m_k/unit)``, ``unit`` the size of ``m_k`` itself.
 
     A free bias is measured from halfway between relevant and other tokens, ``−m_k·shift/2``. It is
@@ -267,7 +267,7 @@ def _descend(
         m_k, bias = evaluated(point) if fixed or abs(point[0]) < 20.0 else (math.inf, None)
         if abs(m_k) > 1.2 * largest or abs(bias or 0.0) > widest:
             return math.inf
-        return objective(m_k, bias, level)
+        return objective(m_k, bias, resolution)
 
     middle = [] if bias is None else [bias + 0.5 * m_k * shift]
     overlap = [] if fixed else [math.asinh(m_k / unit)]
