@@ -66,7 +66,8 @@ z = (terms.mean() - best.risk) / (terms.std() / math.sqrt(len(terms)))
 print(f"Monte Carlo within four standard errors: {abs(z) < 4}")
 
 # %%
-# Softmax is not optimal here: it cannot look to both sides. An even activation can.
+# Softmax is not optimal here: its weights increase with the score. The weights of an even
+# activation are large for scores of either sign.
 
 curves = compare(
     [make_task("two-sided", signal=s, length=10) for s in (1.0, 2.0, 4.0, 9.0, 16.0)],

@@ -100,7 +100,7 @@ def test_no_offset_is_removed_where_there_is_none(scores):
 def test_scores_need_not_be_gaussian(scores, head):
     values, locations = scores
     bent = diagnose_scores(np.sinh((values + 3.0) / 2.0), locations)
-    # a monotone map leaves what can be known, and who is found
+    # a monotone map leaves the Bayes risk and the hit rate
     assert bent.hit_rate == head.hit_rate
     assert close(bent.signal, TASK.signal, bent.errors["signal"])
     assert bent.excess > head.excess
@@ -125,7 +125,7 @@ def test_a_log_ratio_that_is_not_linear():
 
 
 def test_the_largest_score_is_relevant():
-    """Max-SLR at infinite signal is no tilted task: the fit still knows who is found."""
+    """Max-SLR at infinite signal is no tilted task: the fit still has the hit rate."""
     keys, locations = drawn(MaxSLR(math.inf, 8), 1000)
     result = diagnose_scores(keys, locations)
     assert result.hit_rate == 1.0

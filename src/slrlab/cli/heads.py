@@ -23,7 +23,7 @@ def heads(
 ) -> bool:
     """Least risk of several heads, each aligned with one of several directions; infinite data.
 
-    A head whose direction is absent adds noise; a sink lets it be silent. bayes-softmax is
+    A head whose direction is absent adds noise; a sink lowers its weights. bayes-softmax is
     normalised over tokens and heads together and has the least risk of any predictor.
 
     Example: slrlab heads --signals 6 --directions 4 --activation softmax-1 --bias optimal

@@ -170,7 +170,7 @@ def curves(
         .mark_line(strokeWidth=WIDTH, **look)
         .encode(**channels, strokeDash=dashes(activations), tooltip=tips)
     )
-    # invisible, but a mouse finds them
+    # invisible circles show the tooltip near a line
     dots = where.mark_circle(size=120, opacity=0.0, clip=True).encode(**channels, tooltip=tips)
     return [bayes, lines, dots]
 

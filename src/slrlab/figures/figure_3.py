@@ -35,7 +35,7 @@ ABOUT = About(
     training itself), above the Bayes-optimal risk. Softmax lies below linear attention at every
     signal once there are a few samples per dimension. On max-SLR only softmax comes close to the
     Bayes-optimal risk. Training starts at the teachers: with few samples and weak ridges it keeps
-    part of what they tell, and may end below what any method can learn from the data.
+    part of their overlap, and may end below the risk that any method reaches from the data.
     """,
     costs={
         "figure 3: theory": 150.0,

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 CAPTION = (
     "Left: the part of the attainable gain that each activation (rows, best first) misses with "
-    "infinite data on each setting (columns), from 0 (dark) to 1 (bright); rows that stay dark are "
-    "softmax in disguise. Right: the same loss on spiked-SLR against the length at signal 9 and "
-    "against the signal at length 10, values below 0.0001 drawn as 0.0001. Maps that grow like a "
-    "power (linear, softplus, Taylor) miss almost all of it at length 10,000, elementwise maps a "
-    "tenth or more at signal 9 and length 10; hardmax is good at strong signals only."
+    "infinite data on each setting (columns), from 0 (dark) to 1 (bright); rows that stay dark "
+    "contain softmax as a limit. Right: the same loss on spiked-SLR against the length at signal "
+    "9 and against the signal at length 10, values below 0.0001 drawn as 0.0001. Maps that grow "
+    "like a power (linear, softplus, Taylor) miss almost all of it at length 10,000, elementwise "
+    "maps a tenth or more at signal 9 and length 10; hardmax is good at strong signals only."
 )
 
 

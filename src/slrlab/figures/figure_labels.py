@@ -46,7 +46,7 @@ DIM = {"toy": 30, "quick": 150, "full": 300}
 SEEDS = {"toy": 2, "quick": 6, "full": 8}
 TOLERANCE = {"toy": 3e-2, "quick": 1e-2, "full": 5e-3}
 LOSSES = {"cross entropy": ("#0072B2", "o"), "least squares": ("#D55E00", "s")}
-_ASIDE = {"cross entropy": 0.96, "least squares": 1.04}  # factors that part the marks
+_ASIDE = {"cross entropy": 0.96, "least squares": 1.04}  # factors of alpha for the markers
 _FIRST = 30_000  # seeds of this figure: other figures have others
 
 

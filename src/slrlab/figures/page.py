@@ -1,4 +1,4 @@
-"""Pages that carry everything with them: one style, tables that scroll, pictures inside."""
+"""Self-contained HTML pages: one style, tables that scroll, embedded pictures."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ _Entry = TypeVar("_Entry")
 
 
 def check_task(task: Task) -> None:
-    """Refuse what is not a task of either family, and a task that contradicts itself.
+    """Refuse what is not a task of either family, and an inconsistent task.
 
     Raises
     ------

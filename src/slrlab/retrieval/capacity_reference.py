@@ -1,4 +1,4 @@
-"""Plain NumPy twin of the compiled capacity test, for tests: gradients by differences.
+"""Plain NumPy reference of the compiled capacity test, for tests: gradients by differences.
 
 Same signature as `slrlab.retrieval.capacity_kernel`. It does not import the kernel.
 """

@@ -148,7 +148,7 @@ def test_ranking_names_the_best_and_where_each_is_worst(frame):
 
 
 def test_equal_losses_share_a_rank():
-    """The disguises of softmax, and two activations under another name."""
+    """Activations that contain softmax as a limit, and two activations under another name."""
     _, table = ranked_among_stored(["softmax", "normalised: exp(x)", "elementwise: exp(x)"])
     ranks = table.set_index("activation")["rank"]
     assert {*ranks[list(DISGUISES)], ranks["normalised: exp(x)"]} == {1}

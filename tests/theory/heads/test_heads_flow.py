@@ -99,7 +99,7 @@ def test_free_biases_are_learned():
     path = heads_flow(
         MultiHeadSLR(9.0, 3, directions=2), activation, start=start, time=6.0, samples=1 << 9
     )
-    assert (np.diff(path.bias, axis=0) < 0.0).all()  # an idle head becomes silent
+    assert (np.diff(path.bias, axis=0) < 0.0).all()  # the weights of idle heads shrink
     assert (path.bias[-1] < -0.1).all()
 
 

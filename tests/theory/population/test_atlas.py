@@ -90,7 +90,7 @@ def test_excess_of_cosine_against_plain_monte_carlo():
 
 @pytest.mark.parametrize("task", [SpikedSLR(9.0, 10, noise=0.3), MaxSLR(2.0, "1,4")])
 @pytest.mark.parametrize("name", DISGUISES)
-def test_softmax_in_disguise(name, task):
+def test_activations_that_contain_softmax_as_a_limit(name, task):
     result = minimal_risk(task, name)
     assert abs(result.excess) < 1e-12
     if name == "softmax":

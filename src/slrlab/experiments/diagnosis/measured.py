@@ -13,10 +13,10 @@ from slrlab.experiments.diagnosis.scores import HeadScores
 from slrlab.model.activations import Activation, Normalised, Projection
 from slrlab.numerics.minimise import NewtonMinimum, newton_minimum
 
-_SURE = 0.01  # p-value below which sequences have different offsets
+_SURE = 0.01  # p-value below which the offsets of sequences count as different
 _SINKS = np.arange(-8.0, 4.0)  # log of the sink, from the mean log of the sum of the weights
 _SLOPES = np.arange(-3.0, 4.0)  # log of the slope of the scores, in units of their std
-_GAIN = 1e-6  # risk that a sink must gain to be one
+_GAIN = 1e-6  # least decrease of the risk for which a sink is reported
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ class Run:
 
     @property
     def key(self) -> str:
-        """What the store knows it by."""
+        """Key of its result in the store."""
         known = f"retrieval {VERSION} {asdict(self)!r}"
         task = task_of(self.task)
         if isinstance(task, TextTask):  # by what the file holds

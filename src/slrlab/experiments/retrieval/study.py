@@ -64,7 +64,7 @@ class _Trained:
     vector: Any = field(repr=False, compare=False)
 
     def key(self, what: str) -> str:
-        """Return what the store knows its tests by."""
+        """Return the key of its tests in the store."""
         text = f"{what} {TESTS_VERSION} {self.run.key} {self.sequences}"
         return hashlib.sha256(text.encode()).hexdigest()
 

@@ -148,7 +148,7 @@ def _plane() -> Any:
     y, at_y = (charts.y(name, _ALONG_V, nice=False, grid=False) for name in ("m_kv", "at_kv"))
     colors = alt.Scale(scheme="viridis", reverse=True)
     legend = alt.Legend(title="risk", orient="bottom", type="symbol", columns=3)
-    # the border of a cell hides the seam to the next
+    # without a border a thin gap shows between neighbouring cells
     cells = charts.part("plane").mark_rect(strokeWidth=1)
     minima = charts.part("minimum").transform_filter("!datum.at_infinity")
     kinds = ["matched", "mismatched", "other"]

@@ -27,9 +27,9 @@ from slrlab.simulation.data.packing import Sequences, checked_labels, checked_we
 from slrlab.simulation.estimator.location_loss import LOSSES, LocationLoss, check_newton_memory
 from slrlab.simulation.training.objective import Weights, token_weights
 
-_STEP = 1e-4  # range of the scores of the step that would come after the last
+_STEP = 1e-4  # converged if the next step changes the scores by less than this
 _LONGEST = 4.0  # largest range of the scores of a step from 0
-_FLAT = 1e-9  # share of the largest margin that is none
+_FLAT = 1e-9  # margins below this times the largest count as 0
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,8 @@ class KeyFit(Result):
         Norm of its gradient over that at ``k = 0``; the tolerance bounds it.
     separation
         ``none``; ``complete`` if some keys put every marked token first; ``quasi-complete`` if some
-        keys put none of them behind another token, and not all on a par. With either of the last
-        two and without a ridge no finite keys are optimal: the status is ``diverged``. Least
+        keys put none of them behind another token, and at least one ahead of another. With either
+        and without a ridge no finite keys are optimal: the status is ``diverged``. Least
         squares without a ridge may diverge without a separation too, as its loss is bounded.
     hit_rate
         Fraction of the sequences whose largest score is that of the marked token.

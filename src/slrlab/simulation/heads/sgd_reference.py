@@ -1,4 +1,4 @@
-r"""Plain NumPy twin of the compiled descent of several heads, for tests: gradients by differences.
+r"""NumPy reference of the compiled descent of several heads, for tests: gradients by differences.
 
 Same signature as `slrlab.simulation.heads.sgd_kernel`. It does not import the kernel.
 """

@@ -177,7 +177,7 @@ def run_amp(
     TypeError
         If the task belongs to neither family.
     ValueError
-        If a number is out of range, the task contradicts itself, or the data would not fit into
+        If a number is out of range, the task is inconsistent, or the data would not fit into
         memory.
 
     Examples

@@ -101,7 +101,7 @@ def bayes_optimal(
     TypeError
         If the task belongs to neither family.
     ValueError
-        If ``alpha`` is not a finite number ``> 0``, the task contradicts itself, or a length is too
+        If ``alpha`` is not a finite number ``> 0``, the task is inconsistent, or a length is too
         long for a selection task.
 
     Examples

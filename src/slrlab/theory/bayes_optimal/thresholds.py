@@ -83,7 +83,7 @@ def bayes_thresholds(task: Task) -> BayesThresholds:
     TypeError
         If the task belongs to neither family.
     ValueError
-        If the task contradicts itself, a length is too long for a selection task, or the relevant
+        If the task is inconsistent, a length is too long for a selection task, or the relevant
         score has mean zero: then the keys stay at ``q_k = 0`` up to a threshold of their own.
 
     Examples

@@ -82,7 +82,7 @@ def amp_state_evolution(task: Task, *, alpha: float, steps: int = 20) -> AmpStat
     TypeError
         If the task belongs to neither family.
     ValueError
-        If a number is out of range, the task contradicts itself, or a length is too long for a
+        If a number is out of range, the task is inconsistent, or a length is too long for a
         selection task.
 
     Examples

@@ -1,4 +1,4 @@
-r"""Plain NumPy twin of the compiled output channel, for tests: textbook formulas, dense algebra.
+r"""NumPy reference of the compiled output channel, for tests: textbook formulas, dense algebra.
 
 Same signature, samples, starts and stopping rule as `slrlab.theory.erm.prox_kernel`, but none of
 its low-rank algebra: the weights have a dense Jacobian and second derivatives, the loss ``½(y −

@@ -14,10 +14,10 @@ probabilities that the token is relevant for this head: a softmax with a sink,
 ``e^{s_ℓ}/(1 + Σe^s)`` with ``s = √ν χ* − ν/2 + log(π/((1−π)L))``. The sink stands for "this head is
 idle".
 
-Weights that sum to 1 cannot be silent, but a further head that attends to all tokens alike, with
-weights ``1/L``, subtracts their mean: with ``u = E 1/L`` the moments become ``A − u``, ``B − u``
-and ``B⁰ − u``, heads are uncorrelated, and the further head itself gains ``u Σπ²``. Independent of
-how moments are computed.
+Weights that sum to 1 do so in an idle head, too. A further head that attends to all tokens
+alike, with weights ``1/L``, subtracts their mean: with ``u = E 1/L`` the moments become ``A − u``,
+``B − u`` and ``B⁰ − u``, heads are uncorrelated, and the further head itself gains ``u Σπ²``.
+Independent of how moments are computed.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def heads_risk(
         tokens and heads together and needs a head for each direction.
     heads
         Number ``H`` of heads; None for one a direction. Heads beyond the number of directions
-        remain silent here, with values 0.
+        have values 0 here.
     uniform
         Whether there is one head more, with keys 0, that attends to all tokens alike. It has values
         along all directions, and so have the others, to take its share away.

@@ -1,4 +1,4 @@
-r"""Plain NumPy twin of the compiled pass over a sample of several heads, for tests.
+r"""Plain NumPy reference of the compiled pass over a sample of several heads, for tests.
 
 Same signature as `slrlab.theory.heads.sample_kernel`. It does not import the kernel.
 """

@@ -1,4 +1,4 @@
-r"""Plain NumPy twin of the compiled averages over a sample, for tests: a dense Jacobian.
+r"""Plain NumPy reference of the compiled averages over a sample, for tests: a dense Jacobian.
 
 Same signature as `slrlab.theory.landscape.sample_kernel`. It does not import the kernel.
 """

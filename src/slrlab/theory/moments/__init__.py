@@ -120,7 +120,7 @@ def _mapped(
         moments = bent_moments(task, activation, m_k, R_k, resolution)
         if moments is not None:
             return moments
-    # the other rules know neither ratios nor narrow features
+    # no other rule holds for ratios or narrow features
     narrow = bool(activation.bends) and activation.width < _NARROW
     if arranged or isinstance(activation, families.Ratio) or narrow:
         raise ComputationError(

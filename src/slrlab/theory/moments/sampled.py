@@ -49,7 +49,7 @@ def sampled_moments(
         size = max(_FEWEST, math.ceil(math.log2(entries / drawn)))
         scores, location, ordered = _token_scores(task, (length, size), m_k, R_k)
         sigma = activation.weights(scores)
-        # few samples may miss what many show: a coarse search leaves a margin
+        # a larger sample may give more tokens weight: a coarse search leaves a margin
         last = drawn - 1 if resolution >= 1.0 else drawn // 2
         if drawn < length and not (ordered and (sigma[..., last] == 0.0).all()):
             raise ValueError(

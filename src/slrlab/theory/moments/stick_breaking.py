@@ -47,7 +47,7 @@ def _tilted(
     taken, left = _logistic(activation, x)
     target, energy = 0.0, 0.0
     for length, probability in task.length.pairs():
-        later = np.arange(min(length, _LONGEST))  # tokens after the one that takes
+        later = np.arange(min(length, _LONGEST))  # tokens after one that takes its share
         mean, square = (float(others @ left) ** later, float(others @ left**2) ** later)
         target += probability / length * float(relevant @ taken) * mean.sum()
         own = float(relevant @ taken**2) * square.sum()

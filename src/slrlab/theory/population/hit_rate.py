@@ -1,4 +1,4 @@
-"""Who is found: the chance that the largest weight is on the relevant token."""
+"""Hit rate: the probability that the largest weight is on the relevant token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-r"""What the attention weights do: whom they find, how much they read, whether they are calibrated.
+r"""Statistics of the attention weights: hit rate, mean weights, entropy and calibration.
 
 With the posterior ``p`` of the location, ``A = E σ_ε = E σᵀp`` and ``B = E‖σ‖²`` give the distance
 ``E‖bσ − p‖² = b²B − 2bA + E‖p‖²`` for any factor ``b``. At the best one, ``b = A/B``, it is the
