@@ -362,8 +362,8 @@ def test_numbers_are_rounded_to_their_errors(estimate, text):
 
 def test_summaries_round_each_number_to_its_own_error():
     exact = dict(line.split(None, 1) for line in lines(minimal_risk(SpikedSLR(2.0, 3), "linear")))
-    assert exact["risk"] == "0.4615384615"
-    assert exact["excess"] == "0.1091151927"
+    assert exact["risk"] == f"{6 / 13:.10f}"  # 2/(3 + 2·2/3), the closed form
+    assert exact["excess"] == f"{6 / 13 - bayes_risk(SpikedSLR(2.0, 3)).risk:.10f}"
     sampled = bayes_optimal(MaxSLR(math.inf, 2, noise=0.3), alpha=4.0)
     texts = dict(line.split(None, 1) for line in lines(sampled))
     assert texts["risk_amp"] == str(Estimate(sampled.risk_amp, sampled.error))

@@ -19,6 +19,7 @@ def test_heads_with_and_without_a_sink(run):
         code, out, _ = run(*where, *options)
         assert code == 0
         risks.append(round(json.loads(out)["risk"], 4))
+    # computed without slrlab, see tests/theory/heads/test_heads.py
     assert risks == [0.7214, 0.4964, 0.4058]
     code, out, _ = run("heads", "--signals", "9,4", "--probabilities", "0.7,0.3", "--heads", "1")
     assert code == 0

@@ -12,7 +12,15 @@ import pandas as pd
 import pytest
 from scipy.interpolate import PchipInterpolator
 
-from slrlab import SpikedSLR, bayes_risk, draw_haystack, make_task, minimal_risk, require
+from slrlab import (
+    SpikedSLR,
+    bayes_risk,
+    draw_haystack,
+    follow_minimum,
+    make_task,
+    minimal_risk,
+    require,
+)
 from slrlab._plot import mark_of
 from slrlab.experiments.requirements.rows import population_row
 from slrlab.experiments.stored import SIGNALS, stored_population, stored_trained_row
@@ -200,14 +208,14 @@ def test_code_and_words_are_readable():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "signal", "reach", "words"),
+    ("name", "signal", "margin", "words"),
     [
-        ("softmax", 2.0, 2.6 * 2.0688, "leads to the matched minimum: risk 0.66652"),
-        ("linear", 2.0, 2.6 * 1.2728, "heads towards the mismatched minimum (not converged)"),
-        ("softplus", 8.0, 1.15 * 12.190, "heads towards the matched minimum (not converged)"),
+        ("softmax", 2.0, 2.6, "leads to the matched minimum: risk {risk:.5f}"),
+        ("linear", 2.0, 2.6, "heads towards the mismatched minimum (not converged)"),
+        ("softplus", 8.0, 1.15, "heads towards the matched minimum (not converged)"),
     ],
 )
-def test_the_plane_of_a_landscape_holds_what_is_drawn(name, signal, reach, words):
+def test_the_plane_of_a_landscape_holds_what_is_drawn(name, signal, margin, words):
     view = VIEWS["landscape"]
     start = (0.0, 1.5) if name == "linear" else (1.5, 1.5)
     controls = Controls(signal=signal, activations=(name,), m_kk=start[0], m_kv=start[1])
@@ -215,7 +223,12 @@ def test_the_plane_of_a_landscape_holds_what_is_drawn(name, signal, reach, words
     plane, flow = (frame[frame["part"] == part] for part in ("plane", "flow"))
     cell = (plane["to_kk"] - plane["from_kk"]).max()
     edge = plane["to_kk"].max()
-    assert edge == pytest.approx(reach + cell / 2.0, rel=1e-4)
+    best = minimal_risk(SpikedSLR(signal, 10), name)  # its keys are those of the matched minimum
+    largest = best.m_k
+    if name == "softmax":  # the mismatched minimum is further out
+        path = [SpikedSLR(nu, 10) for nu in (signal, 1.05 * signal, signal)]
+        largest = follow_minimum(path, name, "mismatched")[-1].order.m_kv
+    assert edge == pytest.approx(margin * largest + cell / 2.0, rel=1e-4)
     assert plane["from_kv"].min() == pytest.approx(-edge)
     minima = frame[(frame["part"] == "minimum") & ~frame["at_infinity"].eq(True)]
     assert minima[["m_kk", "m_kv"]].abs().max(axis=None) < edge
@@ -224,7 +237,7 @@ def test_the_plane_of_a_landscape_holds_what_is_drawn(name, signal, reach, words
     assert drawn.max(axis=None) <= edge * (1.0 + 1e-12)
     outside = flow[["m_kk", "m_kv"]].abs().max(axis=None) > edge
     assert outside == (name == "linear") == (drawn.max(axis=None) > 0.999 * edge)
-    assert words in view.notes(frame, controls)[0]
+    assert words.format(risk=best.risk) in view.notes(frame, controls)[0]
 
 
 def test_the_plane_of_a_landscape_holds_a_start_far_away():

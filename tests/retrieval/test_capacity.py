@@ -73,8 +73,8 @@ def test_softmax_solves_and_features_end_above_their_floor():
     assert solved.steps <= 400
     assert solved.loss <= 1e-3
     assert solved.floor == 0.0
-    crowded = train_capacity("elu+1", 16, key_size=4, max_steps=3000)
-    assert crowded.ended in ("no progress", "max_steps")
+    crowded = train_capacity("elu+1", 16, key_size=4, max_steps=1000)
+    assert (crowded.ended, crowded.steps) == ("max_steps", 1000)
     assert crowded.floor == pytest.approx(0.375)
     assert crowded.floor < crowded.mean_loss < 0.45
     assert "floor 0.375" in str(crowded)

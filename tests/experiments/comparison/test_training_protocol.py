@@ -152,8 +152,8 @@ def test_the_theory_reports_weights_that_jump(name):
     assert jumps(make_activation(name))
     setting = {"alpha": 32.0, "ridge_k": 0.0, "ridge_v": 1.0}
     theory = erm_theory(TASK, name, **setting, tolerance=2e-2)
-    assert theory.status in (Status.UNSTABLE, Status.NOT_CONVERGED, Status.DIVERGED)
-    assert not theory.trace_gap <= MOST_GAP  # nan after a divergence
+    assert theory.status is Status.UNSTABLE
+    assert theory.trace_gap > MOST_GAP
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from slrlab import SpikedSLR, bayes_risk
 from slrlab.experiments.retrieval import runs as retrieval_runs
 from slrlab.experiments.retrieval import study as retrieval
 from slrlab.experiments.retrieval.prediction import predicted_excess, prediction_table
@@ -20,6 +21,7 @@ from slrlab.experiments.retrieval.study import (
 )
 from slrlab.experiments.running.parallel import remember
 from slrlab.retrieval.attention_maps import MAPS
+from slrlab.theory.population.closed_forms import linear_risk
 
 RUN = Run("recall", "softmax", 16, 0, 1000, 1e-2)
 
@@ -94,7 +96,9 @@ def test_every_attention_map_has_a_prediction():
     excess = predicted_excess()
     assert set(excess) == set(MAPS)
     assert min(excess, key=excess.get) in ("softmax", "softmax-sink", "ssmax", "softplus-biased")
-    assert excess["linear"] == max(excess.values()) == pytest.approx(0.355, abs=1e-3)
+    task = SpikedSLR(9.0, 10)  # that of the stored atlas
+    exact = linear_risk(task) - bayes_risk(task).risk
+    assert excess["linear"] == max(excess.values()) == pytest.approx(exact, abs=1e-6)
     with pytest.raises(ValueError, match=r"^signal must be one of the stored atlas, got 7\.0$"):
         predicted_excess(7.0)
 

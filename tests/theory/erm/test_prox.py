@@ -339,14 +339,16 @@ def test_where_the_prox_jumps_only_the_form_of_stein_is_the_gradient():
     ],
     ids=str,
 )
-def test_degenerate_inputs_give_finite_numbers(activation, length, changes):
+def test_degenerate_inputs_give_finite_numbers_that_add_up(activation, length, changes):
     numbers = order(**changes)
     base, n_k, n_z, n_y = fields(length, 50)
     silent = (base, n_k, np.zeros_like(n_z), np.zeros_like(n_y))  # y = 0 and ω_z = 0
     for arrays in ((base, n_k, n_z, n_y), silent):
         sums = run(prox_kernel, arrays, numbers, activation, squares=True)
         assert np.isfinite(sums).all()
-        assert (sums[:, codes.G_K2] >= 0.0).all()
+        # at the minimum ``½ρ² + |χ − ω_χ|²/(2V_k) + |z − ω_z|²/(2V_v)``, where ``g = (x − ω)/V``
+        parts = sums[:, [codes.LOSS, codes.G_K2, codes.G_V2]] @ [1.0, *numbers[-2:]]
+        np.testing.assert_allclose(sums[:, codes.ENVELOPE], parts / 2.0, rtol=1e-12)
 
 
 def test_without_noise_in_the_label_nothing_pulls():
