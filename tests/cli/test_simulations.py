@@ -1,4 +1,4 @@
-"""The commands simulate and amp: data drawn here and now, beside the theory."""
+"""The commands simulate and amp: simulated data beside the theory."""
 
 import json
 from functools import partial

@@ -1,4 +1,4 @@
-"""The command `amp`: message passing on data drawn here and now."""
+"""The command `amp`: message passing on simulated data."""
 
 from __future__ import annotations
 

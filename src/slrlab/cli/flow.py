@@ -1,4 +1,4 @@
-"""The command `flow`: where training goes, as a file of its path and a picture that moves."""
+"""The command `flow`: gradient flow with infinite data, as a table of its path and a film."""
 
 from __future__ import annotations
 

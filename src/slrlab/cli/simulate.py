@@ -1,4 +1,4 @@
-"""The command `simulate`: attention trained on data drawn here and now."""
+"""The command `simulate`: attention trained on simulated data."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def sweep(
 
 
 def _print_summary(definition: Sweep, summary: SweepSummary) -> None:
-    """Print the points of a sweep, what became of them, and the file that holds them."""
+    """Print the points of a sweep, how many of them ended and how, and the file of the store."""
     keys = {point.key for point in definition.expand()}
     with Store(summary.store) as base:
         frame = base.frame()

@@ -1,1 +1,1 @@
-"""Where theory meets simulation: claims, sweeps, comparison."""
+"""Comparison of theory and simulation, claims and sweeps."""

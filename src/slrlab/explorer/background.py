@@ -95,7 +95,7 @@ class Work:
         return Progress(rows, list(dict.fromkeys(errors)), total - len(missing), total)
 
     def _known(self, call: Call) -> list[Row] | Exception | None:
-        """Return the result of a call if there is one, or if it can be had at once."""
+        """Return the result of a call if there is one, or if it can be computed at once."""
         if call.quick:
             return call.run()
         with self._lock:

@@ -74,7 +74,7 @@ def _draw(frame: pd.DataFrame, path: Path) -> None:
 
 
 def _draw_risks(panel: Axes, part: pd.DataFrame) -> Callable[[], None]:
-    """Draw the risks; return what writes the names, once the layout is known."""
+    """Draw the risks; return a function that writes the names, once the layout is known."""
     for family, colour in _COLOURS.items():
         rows = part[part["family"] == family]
         look: dict[str, Any] = {"fmt": "o", "color": colour, "capsize": 2, "markersize": 4}
@@ -90,7 +90,7 @@ def _draw_risks(panel: Axes, part: pd.DataFrame) -> Callable[[], None]:
 
 
 def _draw_times(panel: Axes, limits: pd.DataFrame) -> Callable[[], None]:
-    """Draw the median time, infinite ones at the upper edge; return what writes the names."""
+    """Draw the median time, infinite ones at the upper edge; return a function for the names."""
     finite = limits["training_time"].map(math.isfinite)
     top = 2.0 * limits.loc[finite, "training_time"].max() if finite.any() else TIME
     heights = limits["training_time"].where(finite, top)
@@ -127,7 +127,7 @@ def _name(panel: Axes, x: pd.Series, y: pd.Series, names: list[str]) -> None:
             look: dict[str, Any] = {"textcoords": "offset points", "fontsize": 7, **sides}
             look["arrowprops"] = line
             text = panel.annotate(name, (x[name], y[name]), shift, **look)
-            text.get_window_extent()  # with its line: it puts the text where it belongs
+            text.get_window_extent()  # with its line: this call moves the text to its position
             box = Text.get_window_extent(text).padded(_GAP)
             if box.count_contains(points):
                 text.remove()

@@ -21,7 +21,7 @@ ABOUT = About(
     title="Associative capacity: how many key-value pairs one attention layer stores",
     caption="""
     Loss of a layer that was trained to store N key-value pairs with keys of size 64 (marks: mean
-    and scatter of the seeds, every query counts the same; crosses: the published single runs,
+    and range of the seeds, every query counts the same; crosses: the published single runs,
     whose mean gives queries unequal weights), against N. Lines: the floor (1 - m/N)/2 of any map
     with m features; softmax has none and solves every N. elu+1 (m = 64) and DPFP-1 (m = 128)
     end on theirs once N exceeds m; random features (FAVOR+) stay far above. Not drawn are the
@@ -77,10 +77,10 @@ def draw(frame: pd.DataFrame) -> Figure:
         rows = frame[frame["feature_map"] == name]
         low, high = rows.groupby("pairs")["mean_loss"].agg(["min", "max"]).to_numpy().T
         means = np.array([one.mean_loss for one in own])
-        scatter = np.clip([means - low, high - means], 0.0, None)
+        ranges = np.clip([means - low, high - means], 0.0, None)
         look: dict[str, Any] = {"color": color, "marker": marker, "linestyle": "none"}
         pairs = [one.pairs for one in own]
-        panel.errorbar(pairs, means, yerr=scatter, label=name, **look)
+        panel.errorbar(pairs, means, yerr=ranges, label=name, **look)
         panel.plot(pairs, [one.published for one in own], "x", color=color, markersize=8)
         dimension = FeatureMap.of(name).dimension(KEY_SIZE)
         if dimension < widest and name != "favor-64":

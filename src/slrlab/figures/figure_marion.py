@@ -101,7 +101,7 @@ def draw(frame: pd.DataFrame) -> Figure:
 
 
 def _look(name: str) -> dict[str, Any]:
-    """Return the look of a least risk: darker, and thinner, the more is seen."""
+    """Return the look of a least risk: darker, and thinner, the more scores are known."""
     if name in _SEEN:
         words = {"keys": "best weights of the key scores", "scores": "key and value scores seen"}
         return {"color": "0.6", "linewidth": 4.0 if name == "keys" else 1.5, "label": words[name]}

@@ -22,7 +22,7 @@ _PROBE = np.linspace(-8.0, 8.0, 257)  # scores at which a map must be finite
 _SHARP = 0.5  # width of a smooth feature below which rules must refine there
 _MOST_BENDS = 200
 _KINKED = ("abs", "relu", "sqrt", "log", "root", "/")  # singular where their argument is 0
-_RELATIVE = ("log", "root", "sqrt", "/")  # these see relative changes of their argument only
+_RELATIVE = ("log", "root", "sqrt", "/")  # these depend on relative changes of their argument only
 _POLE = 900.0  # growth between 1e-6 and 1e-12 from a point: squares have no finite mean from 1e3
 _SHOWN = 60  # characters of a text in a message
 
@@ -215,5 +215,5 @@ def _roots(function: Callable[[FloatArray], FloatArray]) -> FloatArray:
         same = np.sign(function(middle)) == sign
         low, high = np.where(same, middle, low), np.where(same, high, middle)
     roots = 0.5 * (low + high)
-    # a root that is a short number is meant to be exact
+    # a root within rounding of a short number is replaced by it
     return np.where(np.abs(roots - roots.round(9)) < 1e-11, roots.round(9), roots)

@@ -207,7 +207,7 @@ class CodedWeights:
     def _ordered_derivatives(
         self, chi: FloatArray, c: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the derivatives of stick-breaking; a token does not feel those before it."""
+        """Return the derivatives of stick-breaking; a weight does not depend on earlier tokens."""
         value, share = self.weights(chi), special.expit(chi)
         position = np.argsort(self._order(chi.shape[1]))
         before = position[:, None] < position  # [j, ℓ]: token j comes before ℓ

@@ -188,7 +188,7 @@ def evaluate(
 def head_scores(
     model: Model, vector: Any, task: RetrievalTask, *, seed: int = 0, sequences: int = 512
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
-    """Return the scores behind the last answer of each sequence, and where the answer stands.
+    """Return the scores behind the last answer of each sequence, and the position of the answer.
 
     `slrlab.diagnose_scores` takes both.
     """
@@ -198,7 +198,7 @@ def head_scores(
 def head_weights(
     model: Model, vector: Any, task: RetrievalTask, *, seed: int = 0, sequences: int = 512
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
-    """Return the weights behind the last answer of each sequence, and where the answer stands."""
+    """Return the weights behind the last answer of each sequence, and its position."""
     return _of_head(model.weights, vector, task, seed, sequences)
 
 
@@ -230,7 +230,7 @@ def tensors(batch: Batch, rows: slice) -> tuple[Tensor, Tensor, Tensor]:
 
 @contextmanager
 def single_thread() -> Iterator[None]:
-    """Let PyTorch use one thread: the matrices are small, and more threads would only wait."""
+    """Let PyTorch use one thread: the matrices are small, and more threads are slower."""
     torch = import_torch()
     before = torch.get_num_threads()
     torch.set_num_threads(1)

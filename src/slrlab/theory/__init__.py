@@ -1,1 +1,1 @@
-"""What mathematics says of the model; never imports simulation."""
+"""Theory of the model; it never imports simulation."""

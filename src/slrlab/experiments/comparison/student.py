@@ -140,7 +140,7 @@ def limit(means: Sequence[Estimate], dims: Sequence[int]) -> Limit:
 
     The weights are ``D·n`` for a mean of ``n`` seeds, because what concentrates has a variance of
     order ``1/D``. They do not depend on the data, so ``a`` and ``b`` are fixed combinations of the
-    means and their errors follow from the scatter over seeds, whatever that variance is. The
+    means and their errors follow from the variance over seeds, whatever it is. The
     chi-square is the least that any line has; it takes the errors as known, so with few seeds it
     is larger than its law by a factor of about ``f/(f − 2)``, ``f`` degrees of freedom.
 

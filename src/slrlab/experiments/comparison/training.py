@@ -1,8 +1,8 @@
 r"""Theory and simulation of trained attention on the same setting, tested quantity by quantity.
 
 The difference of the two is tested with Student's t: the error of the simulation comes from the
-scatter over seeds, that of the theory from the scatter over blocks of its sample. At finite ``D`` a
-drift ``O(1/D)`` is part of the difference; `slrlab.experiments.comparison.dimensions` estimates it.
+variance over seeds, that of the theory from the variance over blocks of its sample. At finite ``D``
+a drift ``O(1/D)`` is part of the difference: `slrlab.experiments.comparison.dimensions` fits it.
 """
 
 from __future__ import annotations

@@ -45,14 +45,14 @@ _SURE = 3.0  # standard errors by which a sink must lower the risk
 
 @dataclass(frozen=True)
 class HeadDiagnosis(Result):
-    """What the scores of a head say; risks are those of reading a label of variance 1.
+    """Diagnosis of a head from its scores; risks are those of reading a label of variance 1.
 
     Attributes
     ----------
     signal
         Effective signal: that of the spiked-SLR whose Bayes risk is that of the fitted task.
     bayes_risk
-        Least risk of any weights that see these scores.
+        Least risk of any weights that are functions of these scores.
     hit_rate, mean_weight, risk
         Measured, with the activation of the head: how often the largest score is the relevant
         one, the mean weight there, and ``1 − A²/B``.

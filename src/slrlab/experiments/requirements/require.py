@@ -46,7 +46,7 @@ class Need(Result):
         The one that was asked for is the least that meets the demand, nan if none does; the other
         one was given.
     value, error
-        Risk or hit rate at the answer; if nothing meets the demand, the best that can be had.
+        Risk or hit rate at the answer; if nothing meets the demand, the best possible.
     possible
         Whether the demand can be met.
     note

@@ -1,7 +1,8 @@
 """The training runs of the study of retrieval: which they are, and their results in the store.
 
-A run is known by its settings, not by the source of the package: raise `VERSION` when a change of
-model, tasks or training makes old runs wrong. Runs that fail to learn are results like others.
+The key of a run depends on its settings, not on the source of the package: raise `VERSION`
+when a change of model, tasks or training makes old runs wrong. Runs that fail to learn are
+results like others.
 """
 
 from __future__ import annotations

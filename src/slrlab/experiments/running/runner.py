@@ -41,9 +41,9 @@ def open_executor(calls: int, workers: int | None, cluster: str | None = None) -
 
 @dataclass(eq=False)
 class Call:
-    """A call of a function; ``key`` is what it is known by.
+    """A call of a function; ``key`` identifies it.
 
-    ``size`` is the memory that it needs in bytes, 0 for next to none. ``row`` turns its outcome
+    ``size`` is the memory that it needs in bytes, 0 for almost none. ``row`` turns its outcome
     into what the store keeps; None keeps nothing.
     """
 

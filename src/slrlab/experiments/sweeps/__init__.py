@@ -1,4 +1,4 @@
-"""Sweeps that never lose a point: definition, computations, run."""
+"""Sweeps that keep every finished point: definition, computations, run."""
 
 from slrlab.experiments.running.store import Store
 from slrlab.experiments.sweeps.definition import Sweep, read_sweep

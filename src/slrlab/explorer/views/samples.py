@@ -80,7 +80,7 @@ def trained_calls(
 
 
 def rough_rows(task: Task, kind: str, alpha: float) -> list[Row]:
-    """Return a training at middling ridges: an upper bound at once, until the best are found."""
+    """Return a training at medium ridges: an upper bound at once, until the best are found."""
     return [row | {"rough": True} for row in trained_rows(task, kind, alpha, _ROUGH)]
 
 

@@ -1,8 +1,8 @@
 r"""Keys from labelled locations: softmax regression by Newton's method.
 
-Someone has marked the relevant token of each sequence; no label ``y`` is needed. Without a ridge
-there may be no finite optimum: if some keys put every marked token first, longer keys are always
-better. This is detected and reported. Independent of tasks and teachers.
+The location of the relevant token of each sequence is given; no label ``y`` is needed. Without a
+ridge there may be no finite optimum: if some keys put every marked token first, longer keys are
+always better. This is detected and reported. Independent of tasks and teachers.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class KeyFit(Result):
         return float(np.mean(self.predict(X) == _checked_locations(locations, data)))
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the norm of the gradient against the steps: the digits double at the end."""
+        """Draw the norm of the gradient against the steps; convergence is quadratic at the end."""
         axes = axes_of(ax)
         axes.semilogy(np.arange(self.gradient_norms.size), self.gradient_norms, "o-")
         axes.set(xlabel="Newton step", ylabel="gradient, relative to $k=0$")

@@ -1,7 +1,7 @@
 r"""Compiled stochastic descent of several heads, one sequence after the other.
 
 Row ``h`` of ``vectors`` is ``k_h/√D``, row ``H + h`` is ``v_h/√D``. A step subtracts ``size/2``
-times the gradient of ``ρ²``. `slrlab.simulation.heads.sgd_reference` says the same in NumPy.
+times the gradient of ``ρ²``. `slrlab.simulation.heads.sgd_reference` is the NumPy reference.
 """
 
 # mypy: allow-untyped-defs, allow-untyped-calls, allow-untyped-decorators

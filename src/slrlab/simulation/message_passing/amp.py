@@ -158,7 +158,7 @@ def run_amp(
     test_samples
         Fresh sequences that measure the risk of each run; 0 for none.
     damping
-        Weight of the old iterate, in ``[0, 1)``. Anything but 0 leaves the state evolution.
+        Weight of the old iterate, in ``[0, 1)``. The state evolution holds for 0 only.
     precision
         How ``V̂`` is measured: ``"ratio"``, ``"norm"`` or ``"divergence"``. All have the same
         limit; see `slrlab.simulation.message_passing.iteration` for why the default is the first.

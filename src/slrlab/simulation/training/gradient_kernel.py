@@ -7,7 +7,7 @@ scores ``χ = Xk`` and ``z = Xv``, the residual ``ρ = y − σ(χ)ᵀz``, and a
 
 with ``J`` the Jacobian of the weights and ``w`` the weight of the sequence in the loss ``½Σwρ²``,
 so one gradient reads the tokens once. Row ``L`` of ``scales``, if it has any, is what an activation
-that sees the length does to the scores, the bias and the weights of sequences of that length. Rows
+that depends on the length does to the scores, the bias and the weights of such sequences. Rows
 are processed three at a time: the vectors are then loaded a third as often, which takes 1.2 instead
 of 1.7 times a plain read of memory. Sums over `_FLUSH` sequences have the precision of the tokens,
 the sum of these float64. The number of chunks does not depend on the number of threads, so neither

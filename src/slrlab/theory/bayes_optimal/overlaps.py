@@ -29,7 +29,7 @@ class BayesOverlaps:
 
 @dataclass(frozen=True)
 class BayesConjugates:
-    """ErmConjugates ``q̂_a = α·M_a >= 0``; ``inf`` stands for a teacher known exactly."""
+    """Conjugates ``q̂_a = α·M_a >= 0``; ``inf`` stands for a teacher known exactly."""
 
     k: float
     v: float

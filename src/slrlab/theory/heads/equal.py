@@ -1,4 +1,4 @@
-"""Several equal directions as one task with a number: what a sweep needs."""
+"""Several equal directions as a task and a number, for sweeps."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@ r"""Compiled residuals and rates of a sample of sequences, for several heads.
 ``fields`` holds, for each sequence and token, the key scores of all heads and then their value
 scores. The pass fills ``rates`` with ``∂f/∂χ`` (keys) and ``σ = ∂f/∂z`` (values) and returns the
 residuals ``ρ = y − f``; gradients are products of rates and tokens. It takes milliseconds, too
-little for threads. `slrlab.theory.heads.sample_reference` says the same in NumPy.
+little for threads. `slrlab.theory.heads.sample_reference` is the NumPy reference.
 """
 
 # mypy: allow-untyped-defs, allow-untyped-calls, allow-untyped-decorators

@@ -252,7 +252,7 @@ def _mismatched(risk: ReducedRisk, bias: float, length: float) -> Candidate | No
 
 
 def _without_scale(risk: ReducedRisk, bias: float) -> Candidate | None:
-    """Return the mismatched minimum of keys whose length does not count: they are 1 along ``v*``.
+    """Return the mismatched minimum of keys whose length has no effect: they are 1 along ``v*``.
 
     A minimum is then a ray, of which no point is isolated.
     """

@@ -142,7 +142,7 @@ class Follower(ABC):
         solution = self._solve(start, end, tolerance, dense=times is not None)
         last, end = np.asarray(solution.y[:, -1]), float(solution.t[-1])
         speed = self.speed(last)
-        if any(len(times) for times in solution.t_events[2:]):  # it has arrived
+        if any(len(times) for times in solution.t_events[2:]):  # at the goal
             status, minimum, destination = Status.CONVERGED, "none", None
         else:
             status, minimum, destination = self.ending(

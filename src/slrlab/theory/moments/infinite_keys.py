@@ -1,4 +1,4 @@
-"""Moments in the limit of infinitely long keys: the risk of an activation that never has enough.
+"""Moments in the limit of infinitely long keys, for activations whose risk falls as keys grow.
 
 If ``φ(x) ~ x^p`` on the right and ``φ(x) ~ e^x`` on the left, scores multiplied by ever larger
 factors leave ``max(x, 0)^p`` over its sum; if no score is positive, the largest one gets all
@@ -82,7 +82,7 @@ def _kept(activation: Activation, scores: FloatArray) -> float | None:
 
 
 def _step(activation: Activation) -> Elementwise | None:
-    """Return the limit of a bounded map of one score, whose bias no longer counts."""
+    """Return the limit of a bounded map of one score, in which the bias has no effect."""
     if not isinstance(activation, Elementwise) or activation.bias is None:
         return None
     with np.errstate(over="ignore", invalid="ignore"):
@@ -96,7 +96,7 @@ def _step(activation: Activation) -> Elementwise | None:
 
 
 def _left_power(power: float) -> ScalarMap:
-    """Return ``|x|^power`` on the left; on the right infinity, where no other score counts."""
+    """Return ``|x|^power`` on the left; on the right infinity: other scores have no effect."""
 
     def log(x: FloatArray) -> FloatArray:
         return np.where(x < 0.0, power * np.log(np.maximum(-x, 1e-300)), np.inf)
@@ -127,7 +127,7 @@ def _growths(activation: Activation) -> tuple[float, float] | None:
 
 
 def _power(far: float, near: float) -> float:
-    """Return the power read at two distances; infinite if it is none but exponential, else nan."""
+    """Return the power measured at two distances; infinite for an exponential, else nan."""
     if abs(far) > 1e3:
         return math.copysign(math.inf, far)
     return round(far, 6) + 0.0 if abs(far - near) < 1e-6 else math.nan

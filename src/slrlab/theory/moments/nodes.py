@@ -115,7 +115,7 @@ def laplace_grid(
 ) -> LaplaceGrid:
     """Return the grid in ``log t`` for scores of standard deviation ``width``."""
     wide = laplace_step(width, task.length.longest)
-    if activation.sink > 0.0:  # e^{−tb} is one step of width 1 in log t, smoothed by nothing
+    if activation.sink > 0.0:  # e^{−tb} is one step of width 1 in log t, which is not smoothed
         return LaplaceGrid(STEP / resolution)
     if activation.exponential == "everywhere":
         return LaplaceGrid(wide / resolution)

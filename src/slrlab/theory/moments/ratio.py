@@ -88,7 +88,7 @@ class BentNodes:
 def bent_moments(
     task: Task, activation: OneMap, m_k: float, R_k: float, resolution: float
 ) -> AttentionMoments | None:
-    """Return the moments of a map with bends; None where no rule of this module is good for them.
+    """Return the moments of a map with bends; None where no rule of this module is accurate.
 
     A rule needs the density of the scores: Gaussian, or ``R_k = 0``.
     """

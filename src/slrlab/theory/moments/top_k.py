@@ -39,7 +39,7 @@ def top_k_moments(
 ) -> AttentionMoments | None:
     """Return the moments of hardmax, and of any ``k`` where scores are Gaussian or selected.
 
-    None where no rule of this module is good for them.
+    None where no rule of this module is accurate.
     """
     k, aligned = activation.k, R_k == 0.0 and m_k > 0.0
     steepness = 0.0

@@ -26,8 +26,8 @@ def hit_rate(task: Task, order: Keys | None = None) -> float:
     """Return the probability ``P(ε = argmax χ)`` that the relevant token has the largest score.
 
     It is the hit rate, the probability that the largest weight is on the relevant token, of every
-    activation that increases with the score. Such activations differ in how much they read from
-    the token that they find, not in which one they find. Of several relevant tokens (task
+    activation that increases with the score. Such activations differ in the weight of
+    that token, not in which token it is. Of several relevant tokens (task
     needles) any one counts.
 
     Parameters

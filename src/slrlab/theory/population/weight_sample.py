@@ -19,7 +19,7 @@ from slrlab._types import FloatArray
 from slrlab.model.activations import Activation
 from slrlab.model.tasks import Task
 
-_BLOCKS = 32  # independent parts of a sample: their scatter gives the errors
+_BLOCKS = 32  # independent parts of a sample: their variance gives the errors
 _MOST = 1 << 21  # tokens of a block
 
 
@@ -60,7 +60,7 @@ class WeightSample:
     def bins(self) -> dict[str, FloatArray]:
         """Return the columns of the reliability diagram."""
         tokens, weight, p = self.tables.mean(axis=0)
-        # the error of a ratio of means is that of what its numerator has too much
+        # to first order the error of r = a/b, a ratio of means, is that of a − r b, over b
         rest = self.tables[:, 2] - p / tokens * self.tables[:, 0]
         error = rest.std(axis=0, ddof=1) / math.sqrt(len(rest)) / tokens
         names = ("bin_weight", "bin_posterior", "bin_posterior_error", "bin_tokens")
