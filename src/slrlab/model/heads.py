@@ -68,10 +68,9 @@ class MultiHeadSLR:
         directions: int | None = None,
     ) -> None:
         if not isinstance(signals, Sequence | np.ndarray):
-            count = 1
             if directions is not None:
-                count = _checks.integer(directions, "directions", high=_MOST)
-            signals = [signals] * count
+                directions = _checks.integer(directions, "directions", high=_MOST)
+            signals = [signals] * (directions or 1)
         elif directions is not None:
             _checks.refuse("directions", "if each signal is given", directions)
         strengths = tuple(_checks.non_negative(signal, "signals") for signal in signals)

@@ -45,8 +45,8 @@ class HardNegativeSLR(ArrangementTask):
         self, signal: float, length: LengthLike, noise: float = 0.0, *, similarity: float = 0.5
     ) -> None:
         accepted = "a number from 0 to 1"
-        tau = _checks.real(similarity, "similarity", accepted=accepted, low=0.0, high=1.0)
-        object.__setattr__(self, "similarity", tau)
+        similarity = _checks.real(similarity, "similarity", accepted=accepted, low=0.0, high=1.0)
+        object.__setattr__(self, "similarity", similarity)
         super().__init__(signal, length, noise)
 
     @property
@@ -114,8 +114,8 @@ class VarianceSLR(TiltedTask):
         self, signal: float, length: LengthLike, noise: float = 0.0, *, variance: float = 2.0
     ) -> None:
         accepted = "a number from 0.01 to 25"
-        given = _checks.real(variance, "variance", accepted=accepted, low=0.01, high=25.0)
-        object.__setattr__(self, "variance", given)
+        variance = _checks.real(variance, "variance", accepted=accepted, low=0.01, high=25.0)
+        object.__setattr__(self, "variance", variance)
         super().__init__(signal, length, noise)
 
     @property

@@ -158,8 +158,8 @@ def atlas_training(
     known = [(name, row) for name in names for row in rows[name][:-1] if _has_risk(row)]
     items = [(task, by_name[name], {key: row[key] for key in _KEYS}) for name, row in known]
     weights = parallel_map(_weigh, items, label="trained weights", report=report, workers=workers)
-    for (_, row), numbers in zip(known, weights, strict=True):
-        row |= numbers
+    for (_, row), statistics in zip(known, weights, strict=True):
+        row |= statistics
     empty = dict.fromkeys(TEXTS, "")
     table = [empty | row for name in by_name for row in rows[name]]
     frame = pd.DataFrame(table, columns=[*COLUMNS])

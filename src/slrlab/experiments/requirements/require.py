@@ -223,12 +223,10 @@ def _demand(risk: float | None, hit_rate: float | None, noise: float) -> Demand:
         _checks.fail("risk", "given, or hit_rate, but not both", risk)
     if hit_rate is not None:
         accepted = "a number between 0 and 1"
-        rate = _checks.real(hit_rate, "hit_rate", accepted=accepted, low=0.0, high=1.0)
-        return (
-            Demand("hit_rate", rate)
-            if 0.0 < rate < 1.0
-            else _checks.fail("hit_rate", accepted, hit_rate)
-        )
+        hit_rate = _checks.real(hit_rate, "hit_rate", accepted=accepted, low=0.0, high=1.0)
+        if not 0.0 < hit_rate < 1.0:
+            _checks.fail("hit_rate", accepted, hit_rate)
+        return Demand("hit_rate", hit_rate)
     floor = _checks.non_negative(noise, "noise") ** 2
     accepted = f"a finite number > {floor:g}, the variance of the noise"
     return Demand("risk", _checks.real(risk, "risk", accepted=accepted, low=floor, open_low=True))

@@ -218,8 +218,8 @@ def draw_dataset(
         sums = values.reshape(chosen.shape).sum(axis=1) / math.sqrt(relevant)
         labels[low:high] = sums + task.noise * rng.standard_normal(high - low)
 
-    workers = _checks.integer(threads, "threads") if threads is not None else cores()
-    with ThreadPoolExecutor(workers) as pool:
+    threads = _checks.integer(threads, "threads") if threads is not None else cores()
+    with ThreadPoolExecutor(threads) as pool:
         for done, _ in enumerate(pool.map(fill, range(len(bounds))), start=1):
             if report is not None:
                 report(done, len(bounds), "drawing data")
@@ -334,8 +334,8 @@ def _arrange(
 
 
 def _generator(seed: int, *key: int) -> np.random.Generator:
-    entropy = _checks.integer(seed, "seed", low=0)
-    return np.random.Generator(np.random.SFC64(np.random.SeedSequence(entropy, spawn_key=key)))
+    seed = _checks.integer(seed, "seed", low=0)
+    return np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=key)))
 
 
 def precision(dtype: str) -> np.dtype[Any]:

@@ -101,8 +101,8 @@ class ExcessParts(Result):
 
     def share(self, part: str) -> float:
         """Return the fraction of the excess that is shape, size or length (nan: no excess)."""
-        name = _checks.choice(part, "part", PARTS)
-        return float(getattr(self, f"{name}_part")) / self.parts if self.parts else math.nan
+        part = _checks.choice(part, "part", PARTS)
+        return float(getattr(self, f"{part}_part")) / self.parts if self.parts else math.nan
 
 
 @one_blas_thread
