@@ -28,7 +28,7 @@ _STYLE = """<style>
 .stMain [data-testid=stColumn]{min-width:min(100%,18rem)}
 [data-testid=stMultiSelect] input{min-width:100% !important}
 </style>"""
-_POLL = 1.0  # seconds between looks at what is being computed
+_POLL = 1.0  # seconds between checks of what is being computed
 _AROUND = 90  # pixels of axes, title and legends, which Streamlit counts as height of a chart
 _MOST_LISTED = 12  # rows of a table that does not scroll
 

@@ -21,7 +21,7 @@ from slrlab.explorer.view import Call
 
 _KEPT = 50_000  # rows in memory, of up to one kilobyte each
 _PATIENCE = 10.0  # seconds without a request after which a user has left
-_WAIT = 0.1  # seconds between looks at the workers
+_WAIT = 0.1  # seconds between checks of the workers
 _TRIES = 2  # attempts at a call whose worker dies
 
 

@@ -213,7 +213,7 @@ def _finite_rows(
         bayes = best[theory.setting.alpha]
         row = Compared(theory, None if isinstance(bayes, str) else bayes).to_dict()
         row |= known | {key: getattr(theory, key) for key in (*_WARNINGS, "q_k")}
-        # a search that starts where nothing is learned sees no slope: it cannot leave
+        # where nothing is learned the slope is 0, and a search that starts there stays
         nothing = theory.test_risk + theory.test_risk_error >= task.trivial_risk - _ROUNDING
         reason = _doubt(theory)
         if nothing and _grows_with_bias(make_activation(kind)):

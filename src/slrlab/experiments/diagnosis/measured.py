@@ -52,8 +52,8 @@ def weigh(head: HeadScores, activation: Activation) -> Weighed:
 def offsets(head: HeadScores) -> tuple[HeadScores, float]:
     """Remove the offset of each sequence if there is one; return also its share of the variance.
 
-    Softmax does not see a number that is added to all scores of a sequence. A one-way analysis of
-    variance of the irrelevant scores tells whether there is such a number. If so, each score is
+    Softmax does not depend on a number that is added to all scores of a sequence. A one-way
+    analysis of variance of the irrelevant scores tests whether there is one. If so, each score is
     taken from the mean of the other irrelevant scores of its sequence, and irrelevant scores are
     scaled to keep their variance.
     """

@@ -39,10 +39,10 @@ def parallel_map(
     ``report(done, total, label)`` is called as results arrive. ``workers`` is the number of cores,
     or what the environment variable ``SLRLAB_WORKERS`` says, but no more than the memory allows if
     an item takes up to ``size`` bytes. With one worker, or one item, everything runs in this
-    process. Inside `remember` no item is computed twice; ``key(item)`` is what an item is known by,
-    or its function, itself and the source of the package. After an error in one item no other is
-    started; those under way are finished and kept before it is raised. A call whose worker died is
-    started once more.
+    process. Inside `remember` no item is computed twice; ``key(item)`` identifies an item;
+    without it, the function, the item and the source of the package do. After an error in one
+    item no other is started; those under way are finished and kept before it is raised. A call
+    whose worker died is started once more.
     """
     tell = report or (lambda done, total, text: None)
     store, shared = _kept.get(), _shared.get()

@@ -85,7 +85,7 @@ def table(name: str) -> pd.DataFrame:
 
 @cache
 def _rows(name: str, keys: tuple[str, ...]) -> dict[tuple[Any, ...], Row]:
-    """Return the rows of a table by the columns that tell them apart."""
+    """Return the rows of a table by the columns that identify them."""
     return {tuple(row[key] for key in keys): row for row in rows_of(table(name))}
 
 

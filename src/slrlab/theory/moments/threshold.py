@@ -211,9 +211,9 @@ class _Rules:
         u, weights = selection_grid(task, nodes, law, self.resolution, sharpness=math.inf)
         log_w = task.log_weight(y / self.width)
         lost = -np.expm1(-np.exp(np.minimum(u[:, None] + task.log_weight(nodes), 700.0))) @ law
-        # a row counts where a score at which the slope is felt can be the selected one
-        felt = np.abs([slope[:, 0] for slope in (rule.first, *rule.cut[1:2])]).sum(axis=0)
-        near = log_w[:, felt > math.exp(-_FADED) * felt.max()]
+        # a row matters where a score at which the slope is not small can be the selected one
+        sizes = np.abs([slope[:, 0] for slope in (rule.first, *rule.cut[1:2])]).sum(axis=0)
+        near = log_w[:, sizes > math.exp(-_FADED) * sizes.max()]
         lowest, highest = near.min(axis=1), near.max(axis=1)
         total = 0.0
         for s, weight, gone in zip(u, weights, lost, strict=True):

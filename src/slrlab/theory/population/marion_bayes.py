@@ -8,10 +8,10 @@ token matters. With ``r`` the density ratio of a relevant token to another in wh
     weights are ``w_ℓ = γ²r_ℓ/(γ²r_ℓ + Σ_{j≠ℓ} r_j)``.
 ``"scores"``
     The posterior mean given key and value scores, ``Σ p_ℓ z*_ℓ`` with ``p = r/Σr``: the size of a
-    value score also tells relevant tokens from others.
+    value score also distinguishes relevant tokens.
 ``"tokens"``
     The posterior mean given whole tokens in ``R^D``. The squared length of a token, about ``γ²D``
-    or ``D``, tells relevant tokens from others: the risk tends to ``Δ²`` as ``D`` grows.
+    or ``D``, distinguishes relevant tokens from others: the risk tends to ``Δ²`` as ``D`` grows.
 
 For ``γ = 1`` all three are the Bayes risk of spiked-SLR. Independent of activations.
 """
@@ -101,7 +101,7 @@ def _off_target(task: MarionSLR, laws: _Laws, grid: LaplaceGrid) -> float:
 
 
 def _equal_laws(task: MarionSLR, resolution: float) -> _Laws:
-    """Return the laws at ``γ = 1``, where key scores tell all: spiked-SLR."""
+    """Return the laws at ``γ = 1``, which is spiked-SLR: key scores are sufficient."""
     step = NODE_STEP / (max(task.shift, 1.0) * resolution)
     x = np.arange(-edge(task), task.shift + edge(task), step)
     laws = gauss_weights(x - task.shift, step), gauss_weights(x, step)
