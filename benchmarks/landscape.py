@@ -13,8 +13,9 @@ import numpy as np
 
 from _timing import best_of
 from slrlab import Activation, MaxSLR, SpikedSLR, Task, make_activation, tabulate
-from slrlab.theory.landscape.risk import Slope, make_landscape
+from slrlab.theory.landscape.risk import make_landscape
 from slrlab.theory.landscape.sampled import SampledLandscape
+from slrlab.theory.landscape.slope import Slope
 
 K, V = np.array([0.9, -0.4, 0.5, 0.2]), np.array([0.3, 0.7, -0.2, 0.4])
 SETTINGS = (

@@ -1,6 +1,7 @@
 """The house itself: layers, documentation, the built wheel."""
 
 import ast
+import graphlib
 import inspect
 import json
 import os
@@ -15,6 +16,7 @@ import zipfile
 from importlib import metadata
 from pathlib import Path
 
+import grimp
 import pytest
 
 import slrlab
@@ -27,6 +29,12 @@ PAGES = sorted([*(ROOT / "docs").rglob("*.md"), ROOT / "README.md"])  # others: 
 
 def test_imports_run_one_way():
     run(Path(sys.executable).parent / "lint-imports")
+
+
+def test_no_import_cycle_hides_in_a_function_or_in_types():
+    graph = grimp.build_graph("slrlab", cache_dir=None)  # of all imports, wherever they are
+    imports = {name: graph.find_modules_directly_imported_by(name) for name in graph.modules}
+    graphlib.TopologicalSorter(imports).prepare()  # it raises CycleError
 
 
 def test_public_names_exist_and_are_documented():

@@ -1,4 +1,4 @@
-"""The recipes of CONTRIBUTING, followed literally in a copy of the package; its walk exists."""
+"""The recipes of CONTRIBUTING, followed literally in a copy of the package; its walk is traced."""
 
 import os
 import re
@@ -82,10 +82,57 @@ def _run(command, folder, paths):
     return done.stdout
 
 
-def test_the_walk_names_files_that_exist():
-    (walk,) = re.findall(r"^## A walk through the code\n(.*?)^## ", GUIDE, re.S | re.M)
-    paths = re.findall(r"`([\w/]+\.py)`", walk)
-    assert len(paths) > 30
-    source = Path(slrlab.__file__).parent
-    missing = [path for path in paths if not (source / path).exists()]
-    assert missing == ["gradient_reference.py"]  # beside the kernel named before it
+# prints the files of the package in the order in which functions of theirs are first called
+TRACE = """
+import sys
+from pathlib import Path
+
+import slrlab
+from slrlab import make_task, minimal_risk
+from slrlab.cli.main import main
+
+source, seen = Path(slrlab.__file__).parent, {}
+
+def note(frame, event, _):
+    if event == "call" and frame.f_code.co_name != "<module>":
+        seen.setdefault(frame.f_code.co_filename)
+
+if __name__ == "__main__":  # and not in processes of a sweep
+    sys.setprofile(note)
+    try:
+        CALL
+    except SystemExit as end:
+        sys.setprofile(None)
+        assert end.code == 0
+    sys.setprofile(None)
+    paths = [Path(name) for name in seen]
+    print(*[path.relative_to(source) for path in paths if path.is_relative_to(source)])
+"""
+(WALK,) = re.findall(r"^## A walk through the code\n(.*?)^## ", GUIDE, re.S | re.M)
+STEPS = dict(re.findall(r"^`(.*)`:\n\n((?:- .*\n)+)", WALK, re.M))
+BESIDE = ("gradient_reference.py", "cluster.py")  # named for completeness, beside another file
+SMALL = {"simulate": ["--dim", "40", "--seeds", "2", "--test-samples", "100"]}
+
+
+def test_the_walk_has_three_calls():
+    assert len(STEPS) == 3
+    assert {path.name for path in Path(slrlab.__file__).parent.rglob("*.py")}.issuperset(BESIDE)
+
+
+CALLS = [pytest.param(call, marks=[pytest.mark.slow] * ("simulate" in call)) for call in STEPS]
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_the_walk_names_the_files_in_the_order_in_which_they_are_reached(call, tmp_path):
+    words = call.split()
+    if words[0] == "slrlab":
+        call = f"main({words[1:] + SMALL.get(words[1], [])})"
+    (tmp_path / "trace.py").write_text(TRACE.replace("CALL", call))
+    curve = 'compute = "population"\n[grid]\nsignal = [1.0, 2.0]\n'
+    (tmp_path / "curve.toml").write_text(curve)
+    reached = _run([sys.executable, "-W", "error", "trace.py"], tmp_path, {})
+    reached = reached.splitlines()[-1].split()
+    named = re.findall(r"`([\w/]+\.py)`", STEPS[" ".join(words)])
+    named = [path for path in named if path not in BESIDE]
+    assert len(named) >= 8
+    assert [path for path in reached if path in named] == named

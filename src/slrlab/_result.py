@@ -22,9 +22,16 @@ class Status(StrEnum):
     """How a computation ended."""
 
     CONVERGED = "converged"
-    """The error, the residual or the gradient is below the tolerance."""
+    """The error, the residual or the gradient is below the tolerance, or the value is a formula.
+
+    A sweep: no point failed.
+    """
     LIMIT = "limit"
-    """Exact without a computation: infinite signal, one token, or a risk below 1e-290."""
+    """The value of a limit, exact or with the error of its computation.
+
+    The signal, the keys or the bias are infinite, there is one token, or the risk above the noise
+    is below 1e-290.
+    """
     SAMPLED = "sampled"
     """Computed by sampling or on simulated data: the error is one standard error."""
     BOUNDARY = "boundary"

@@ -1,6 +1,9 @@
 """The commands departure, universality and labels, and the options of the neighbouring tasks."""
 
 import json
+import os
+import subprocess
+import sys
 
 import pandas as pd
 import pytest
@@ -21,6 +24,51 @@ def test_the_parameter_of_a_task_is_an_option(run):
     code, out, _ = run("population", "--task", "hard-negative", "--similarity", "0.25", *options)
     risk = bayes_risk(HardNegativeSLR(4.0, 3, similarity=0.25)).risk
     assert json.loads(out)["bayes_risk"] == pytest.approx(risk)
+
+
+# in a process of its own: the options are made when the command line is imported
+_OWN_TASK = """
+import sys
+from dataclasses import dataclass
+from typing import ClassVar
+
+from slrlab import SpikedSLR, register_task
+
+@register_task
+@dataclass(frozen=True, init=False)
+class CountedSLR(SpikedSLR):
+    '''Spiked-SLR with a number.
+
+    Parameters
+    ----------
+    marks
+        Number ``J`` of marks,
+        which nothing depends on.
+    '''
+
+    marks: int = 1
+    name: ClassVar[str] = "counted"
+
+    def __init__(self, signal, length, noise=0.0, *, marks=1):
+        object.__setattr__(self, "marks", marks)
+        super().__init__(signal, length, noise)
+
+from slrlab.cli.main import main
+main(sys.argv[1:])
+"""
+
+
+def test_a_parameter_of_a_new_task_is_an_option_with_the_help_of_its_class():
+    def printed(*words):
+        command = [sys.executable, "-W", "error", "-c", _OWN_TASK, "population", *words]
+        environment = os.environ | {"COLUMNS": "200"}
+        done = subprocess.run(command, capture_output=True, text=True, env=environment)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    result = json.loads(printed("--task", "counted", "--marks", "3", "--json"))
+    assert (result["task"], result["marks"]) == ("counted", 3)
+    assert "Number J of marks, which nothing depends on. (Task counted.)" in printed("--help")
 
 
 def test_a_direction_in_a_table_a_file_and_a_picture(written):

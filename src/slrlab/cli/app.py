@@ -84,6 +84,6 @@ def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
     """Return the parameters of a function as keywords, with their types."""
     types = get_type_hints(function, include_extras=True)
     return [
-        one.replace(kind=one.KEYWORD_ONLY, annotation=types[name])
+        one.replace(kind=one.KEYWORD_ONLY, annotation=types.get(name, one.annotation))
         for name, one in inspect.signature(function).parameters.items()
     ]

@@ -15,7 +15,6 @@ from slrlab.cli.options import (
     NOT_NEGATIVE,
     POSITIVE,
     SEED,
-    default,
     option,
     whole,
 )
@@ -30,13 +29,13 @@ _RATE = "Also descend on fresh sequences: a step takes this time. Default: flows
 _START = f"Starts: {' or '.join(STARTS)} (on the manifold M)."
 
 
-@command(sphere_training, relevant_std=default(MarionSLR, "relevant_std"))
+@command(MarionSLR, sphere_training)
 def marion(
     *,
     dim: Annotated[int, option("Dimensions D ≥ 4.", whole(4), "D")] = 400,
     signal: Annotated[float | None, option(_SIGNAL, NOT_NEGATIVE, "ν")] = None,
     length: Annotated[Any, LENGTH] = 10,
-    noise: Annotated[float, NOISE] = 0.0,
+    noise: Annotated[float, NOISE],
     relevant_std: Annotated[float, option(_STD, POSITIVE, "γ")],
     activation: Annotated[str, ACTIVATION],
     scale: Annotated[float, option("Length λ of the keys at the start.", POSITIVE, "λ")] = 0.1,
@@ -47,7 +46,7 @@ def marion(
     time: Annotated[float, option("End of training.", POSITIVE, "t")],
     rate: Annotated[float | None, option(_RATE, POSITIVE, "η")],
     batch: Annotated[int, option("Sequences in a step of the descent.", whole(1), "n")],
-    seeds: Annotated[int, option("Number of starts.", whole(1), "n")] = 10,
+    seeds: Annotated[int, option("Number of starts.", whole(1), "n")],
     seed: Annotated[int, SEED],
     csv: Annotated[Path | None, CSV] = None,
     output: Output,

@@ -7,10 +7,11 @@ put before it where the error is printed.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
@@ -50,14 +51,14 @@ def number(accepted: str) -> Parser:
     return parser(read)
 
 
-def whole(low: int = 0, high: int | None = None) -> Parser:
-    """Return the parser of a whole number from ``low`` on, up to ``high`` if given."""
-    accepted = f"a whole number >= {low}"
+def whole(low: int | None = 0, high: int | None = None) -> Parser:
+    """Return the parser of a whole number from ``low`` up to ``high``, if these are given."""
+    accepted = "a whole number" if low is None else f"a whole number >= {low}"
 
     def read(text: Any) -> int:
         exact = str(text).strip().lstrip("+-").isdecimal() and len(str(text)) < _DIGITS
         value = int(text) if exact else number(accepted)(text)  # a float rounds beyond 2⁵³
-        if value < low or value % 1:
+        if value % 1 or (low is not None and value < low):
             _checks.fail("number", accepted, text)
         if high is not None and value > high:
             _checks.fail("number", f"a whole number <= {high}", text)
@@ -146,7 +147,6 @@ CSV = option("Write a CSV file.", target(".csv"), "FILE")
 STORE = option("SQLite file of results.", Path, "FILE")
 PROFILE = option("quick, full (the paper's size) or toy.", metavar="NAME")
 RESULTS = Path("results")
-_SHARE = "a number from 0 to 1"
 
 
 def read_task(
@@ -154,22 +154,41 @@ def read_task(
     signal: Annotated[float, SIGNAL] = 2.0,
     length: Annotated[Any, LENGTH] = 3,
     noise: Annotated[float, NOISE] = default(make_task, "noise"),
-    similarity: Annotated[
-        float | None, option("Similarity τ of the hard negative.", number(_SHARE), "τ")
-    ] = None,
-    needles: Annotated[int | None, option("Relevant tokens J of needles.", whole(1), "J")] = None,
-    variance: Annotated[
-        float | None, option("Variance of the relevant score of variance.", POSITIVE, "s²")
-    ] = None,
-    relevant_std: Annotated[
-        float | None, option("Standard deviation γ of the relevant token of marion.", POSITIVE, "γ")
-    ] = None,
+    **own: Any,
 ) -> Task:
     """Build the task that its options describe."""
-    own = given(
-        similarity=similarity, needles=needles, variance=variance, relevant_std=relevant_std
-    )
-    return make_task(task, signal=signal, length=length, noise=noise, **own)
+    return make_task(task, signal=signal, length=length, noise=noise, **given(**own))
+
+
+def _own_options() -> Iterator[inspect.Parameter]:
+    """Yield an option for each parameter that only some tasks have, with the help of their class.
+
+    The class checks its range.
+    """
+    shared = {one.name for one in fields(Task)}
+    kinds: dict[str, list[type[Task]]] = {}
+    for kind in TASKS.values():
+        for name in (one.name for one in fields(kind) if one.name not in shared):
+            kinds.setdefault(name, []).append(kind)
+    readers = {int: (whole(None), "n"), float: (number("a number"), "x")}
+    for name, having in kinds.items():
+        text = " ".join(f"{_description(kind, name)} (Task {kind.name}.)" for kind in having)
+        read, metavar = readers.get(get_type_hints(having[0])[name], (str, "TEXT"))
+        annotation = Annotated[Any, option(text.strip(), read, metavar)]
+        yield inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation
+        )
+
+
+def _description(kind: type[Task], name: str) -> str:
+    """Return what the documentation of a class says of a parameter, as one line."""
+    found = re.search(rf"^{name}\n((?: +\S.*\n?)+)", inspect.getdoc(kind) or "", re.M)
+    return "" if found is None else " ".join(found[1].replace("`", "").split())
+
+
+read_task.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+    [*list(inspect.signature(read_task).parameters.values())[:-1], *_own_options()]
+)
 
 
 def _bias(text: str) -> float | str:

@@ -16,7 +16,7 @@ from slrlab.figures.registry import About
 from slrlab.model.task_registry import make_task
 from slrlab.theory.landscape.ensemble import FlowEnsemble, flow_ensemble
 from slrlab.theory.landscape.minima import Kind
-from slrlab.theory.landscape.risk import SIZE
+from slrlab.theory.landscape.slope import SIZE
 from slrlab.theory.landscape.table import TabulatedLandscape, tabulate
 
 if TYPE_CHECKING:

@@ -17,7 +17,8 @@ from slrlab._result import Status
 from slrlab._types import FloatArray, Report
 from slrlab.theory.landscape.minima import Minimum
 from slrlab.theory.landscape.path import Flow
-from slrlab.theory.landscape.risk import SIZE, Landscape, make_landscape
+from slrlab.theory.landscape.risk import Landscape, make_landscape
+from slrlab.theory.landscape.slope import SIZE
 
 _MARGIN = 0.15  # around the flows, as a fraction of their extent
 _LEAST = 0.6  # least extent of the plane

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self, SupportsIndex, TypeVar
 
@@ -17,34 +16,11 @@ from scipy import special
 
 from slrlab import _checks
 from slrlab._types import FloatArray
+from slrlab.model.expressions import map_from_expression
 from slrlab.model.formulas import log_softplus
 from slrlab.model.masked import weights_of_unmasked
+from slrlab.model.scalar_map import ScalarMap as ScalarMap
 from slrlab.numerics.threshold import projected
-
-Map = Callable[[FloatArray], FloatArray]
-
-
-@dataclass(frozen=True)
-class ScalarMap:
-    """A scalar function with its first two derivatives and, where it is positive, its log.
-
-    ``bends`` are the points where it has a kink, a zero or a narrow feature: integration rules
-    refine there. ``width`` is the least width of its smooth features, at most 1.
-    """
-
-    value: Map
-    first: Map
-    second: Map
-    log: Map | None = None
-    bends: tuple[float, ...] = ()
-    width: float = 1.0
-
-    def log_value(self, x: FloatArray) -> FloatArray:
-        """Return ``log φ(x)``; ``-inf`` where φ vanishes."""
-        if self.log is not None:
-            return self.log(x)
-        with np.errstate(divide="ignore"):
-            return np.asarray(np.log(self.value(x)))
 
 
 @dataclass(frozen=True)
@@ -300,6 +276,13 @@ def _from_name(name: str, bias: float | None) -> Activation:
     return make_activation(name).with_bias(bias)
 
 
+def _from_expression(text: str) -> Activation:
+    family, phi, exponential = map_from_expression(text, known=ACTIVATIONS)
+    if family == Elementwise.family:
+        return Elementwise(text, phi=phi)
+    return Normalised(text, phi=phi, exponential="everywhere" if exponential else "nowhere")
+
+
 def make_activation(name: str | Activation, *, bias: float | str | None = None) -> Activation:
     """Return the activation called ``name``, or built from an expression in ``x``.
 
@@ -335,9 +318,7 @@ def make_activation(name: str | Activation, *, bias: float | str | None = None) 
     elif name in ACTIVATIONS:
         activation = ACTIVATIONS[name]
     else:
-        from slrlab.model.expressions import activation_from_expression
-
-        activation = activation_from_expression(name, known=ACTIVATIONS)
+        activation = _from_expression(name)
     if bias is None:
         return activation
     if bias == "optimal":

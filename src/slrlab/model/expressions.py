@@ -13,8 +13,8 @@ from functools import cache
 import numpy as np
 
 from slrlab._types import FloatArray
-from slrlab.model.activations import Activation, Elementwise, Normalised, ScalarMap
 from slrlab.model.formulas import Formula
+from slrlab.model.scalar_map import ScalarMap
 from slrlab.numerics.second_order import Expansion
 
 _REACH = 100.0  # scores up to which kinks and narrow features are looked for
@@ -27,8 +27,12 @@ _POLE = 900.0  # growth between 1e-6 and 1e-12 from a point: squares have no fin
 _SHOWN = 60  # characters of a text in a message
 
 
-def activation_from_expression(text: str, *, known: Iterable[str]) -> Activation:
-    """Build an activation from ``FAMILY: EXPRESSION`` (family elementwise unless given)."""
+def map_from_expression(text: str, *, known: Iterable[str]) -> tuple[str, ScalarMap, bool]:
+    """Read ``FAMILY: EXPRESSION`` (family elementwise unless given).
+
+    Returns the family, the map, and whether it is ``e^x`` times a constant. ``known`` are the names
+    that a message lists.
+    """
     head, colon, body = text.partition(":")
     family = head.strip() if colon else "elementwise"
     shown = _shown(text)
@@ -44,15 +48,14 @@ def activation_from_expression(text: str, *, known: Iterable[str]) -> Activation
             f"the names are {', '.join(known)}"
         ) from None
     if family == "elementwise":
-        return Elementwise(text, phi=phi)
+        return family, phi, False
     probe = phi.value(_PROBE)
     if not ((probe >= 0.0).all() and (probe > 0.0).any()):
         raise ValueError(
             f"activation must be non-negative to be normalised, got {shown} "
             f"(value {probe.min():.4g} on [-8, 8])"
         )
-    pure = _is_exponential(formula)
-    return Normalised(text, phi=phi, exponential="everywhere" if pure else "nowhere")
+    return family, phi, _is_exponential(formula)
 
 
 def _shown(text: str) -> str:

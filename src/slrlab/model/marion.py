@@ -34,7 +34,8 @@ class MarionSLR(IndependentTask):
     signal, length, noise
         As for every task; the signal of the paper is ``d/2`` in ``d`` dimensions.
     relevant_std
-        ``γ``, from 0.01 to 100; the paper's experiments have ``√½``.
+        Standard deviation ``γ`` of the relevant token, from 0.01 to 100; the paper's experiments
+        have ``√½``.
 
     Examples
     --------

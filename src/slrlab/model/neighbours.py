@@ -29,7 +29,8 @@ class HardNegativeSLR(ArrangementTask):
     signal, length, noise
         As of spiked-SLR; the length is at least 2.
     similarity
-        ``τ``, from 0 (spiked-SLR) to 1 (the hard negative looks like the relevant token).
+        Similarity ``τ`` of the hard negative, from 0 (spiked-SLR) to 1 (it looks like the relevant
+        token).
 
     Examples
     --------
@@ -65,7 +66,7 @@ class NeedlesSLR(ArrangementTask):
     signal, length, noise
         As of spiked-SLR; the length is at least ``needles``.
     needles
-        ``J >= 1``; 1 is spiked-SLR.
+        Number ``J >= 1`` of relevant tokens; 1 is spiked-SLR.
 
     Examples
     --------
@@ -98,7 +99,7 @@ class VarianceSLR(TiltedTask):
     signal, length, noise
         As of spiked-SLR.
     variance
-        ``s²``, from 0.01 to 25; 1 is spiked-SLR.
+        Variance ``s²`` of the relevant score, from 0.01 to 25; 1 is spiked-SLR.
 
     Examples
     --------

@@ -4,46 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 from slrlab import _checks
 from slrlab.model.lengths import LengthLike
-
-if TYPE_CHECKING:
-    from slrlab.model.tasks import Task
-
-TASKS: dict[str, type[Task]] = {}
-_T = TypeVar("_T", bound="type[Task]")
-
-
-def register_task(task: _T) -> _T:
-    """Make a task class available by its ``name``, as a class decorator.
-
-    Parameters
-    ----------
-    task
-        The class. One of the same name is replaced.
-
-    Returns
-    -------
-    type
-        The class, unchanged.
-
-    Raises
-    ------
-    ValueError
-        If the class has no name.
-
-    Examples
-    --------
-    >>> from slrlab import SpikedSLR, register_task
-    >>> register_task(SpikedSLR).name  # as ``@register_task`` above the class
-    'spiked'
-    """
-    if not task.name:
-        raise ValueError(f"name must be set on the class {task.__name__}, got nothing")
-    TASKS[task.name] = task
-    return task
+from slrlab.model.tasks import TASKS as TASKS
+from slrlab.model.tasks import Task
+from slrlab.model.tasks import register_task as register_task
 
 
 def make_task(

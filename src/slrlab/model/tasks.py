@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -27,8 +27,9 @@ from scipy import special
 from slrlab import _checks
 from slrlab._types import FloatArray
 from slrlab.model.lengths import LengthLaw, LengthLike
-from slrlab.model.task_registry import TASKS, make_task, register_task
 
+TASKS: dict[str, type[Task]] = {}
+_T = TypeVar("_T", bound="type[Task]")
 _UNSURE = 1e-3  # error of the mass of a density ratio, which may have jumps
 
 
@@ -124,7 +125,8 @@ class Task(ABC):
     @property
     def is_named(self) -> bool:
         """Whether `make_task` makes it from its name and its parameters."""
-        return self.name in TASKS and make_task(self.name, **self.parameters) == self
+        kind = type(self)
+        return TASKS.get(self.name) is kind and kind(**self.parameters) == self
 
     def posterior(self, scores: FloatArray) -> FloatArray:
         """Return ``P(ε=ℓ | χ*)`` along the last axis."""
@@ -262,6 +264,36 @@ class SelectionTask(Task):
         # argmax(log w + Gumbel) is an exact draw from w/Σw; without noise it is the hard limit
         race = scores if self.hard else self.log_weight(scores) + rng.gumbel(size=scores.shape)
         return np.asarray(race.argmax(axis=1), dtype=np.int64)
+
+
+def register_task(task: _T) -> _T:
+    """Make a task class available by its ``name``, as a class decorator.
+
+    Parameters
+    ----------
+    task
+        The class. One of the same name is replaced.
+
+    Returns
+    -------
+    type
+        The class, unchanged.
+
+    Raises
+    ------
+    ValueError
+        If the class has no name.
+
+    Examples
+    --------
+    >>> from slrlab import SpikedSLR, register_task
+    >>> register_task(SpikedSLR).name  # as ``@register_task`` above the class
+    'spiked'
+    """
+    if not task.name:
+        raise ValueError(f"name must be set on the class {task.__name__}, got nothing")
+    TASKS[task.name] = task
+    return task
 
 
 @register_task

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from slrlab._plot import BAYES, log_scale, mark_of, mark_statuses
 from slrlab._types import Axes
-
-if TYPE_CHECKING:
-    from slrlab.experiments.atlas.activations import Compared
+from slrlab.experiments.atlas.compared import Compared
 
 _FLAT = 20.0  # ratio of the largest to the smallest risk up to which the axis is not logarithmic
 AXES = {

@@ -11,6 +11,7 @@ from typing import Any
 from slrlab.experiments.descent.flows import compare_descent, compare_sgd
 from slrlab.model.lengths import LengthLaw
 from slrlab.model.tasks import SpikedSLR
+from slrlab.retrieval.capacity import EVALUATIONS, train_capacity
 from slrlab.simulation.message_passing.amp import run_amp
 from slrlab.simulation.training.erm import simulate_erm
 from slrlab.theory.erm import erm_theory
@@ -30,3 +31,4 @@ def compile_kernels() -> None:
     run_amp(task, alpha=4.0, seeds=1, steps=1, **small)
     compare_descent(task, "softmax", rate=0.05, batch=2, **options)
     compare_sgd(task, "softmax", rate=0.05, **options)
+    train_capacity(pairs=2, key_size=2, max_steps=EVALUATIONS)

@@ -24,7 +24,8 @@ from slrlab.model.traits import degree
 from slrlab.theory.landscape.continuation import End, Plane, trace
 from slrlab.theory.landscape.minima import Kind, Minimum, kind_of, minimum_at
 from slrlab.theory.landscape.reduced import FAR, LONG, Candidate, ReducedRisk
-from slrlab.theory.landscape.risk import SAMPLES, SIZE, make_landscape, start_bias
+from slrlab.theory.landscape.risk import SAMPLES, make_landscape, start_bias
+from slrlab.theory.landscape.slope import SIZE
 from slrlab.theory.population.minimal import checked, minimal_risk
 
 _SIZES = (2.0, 1.0, 4.0)  # |k| at the mismatched starts of a sampled risk, in this order

@@ -21,7 +21,8 @@ from slrlab._result import Result, Status
 from slrlab._types import Axes, DataFrame, FloatArray
 from slrlab.numerics.second_order import Expansion
 from slrlab.theory.landscape.minima import Kind, kind_of
-from slrlab.theory.landscape.risk import SIZE, overlaps_of
+from slrlab.theory.landscape.risk import overlaps_of
+from slrlab.theory.landscape.slope import SIZE
 from slrlab.theory.landscape.table import TabulatedLandscape, chebyshev_in, derivative_series
 
 _D = 1.0 / (2.0 + math.sqrt(2.0))  # the coefficients d and e₃₂ of Shampine and Reichelt

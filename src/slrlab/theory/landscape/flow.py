@@ -24,14 +24,8 @@ from slrlab.theory.landscape.follow import Follower
 from slrlab.theory.landscape.minima import Minimum, key_distance, minimum_at
 from slrlab.theory.landscape.path import Flow, read_times, start_vectors
 from slrlab.theory.landscape.reduced import ReducedRisk
-from slrlab.theory.landscape.risk import (
-    SIZE,
-    Landscape,
-    Point,
-    make_landscape,
-    overlaps_of,
-    start_bias,
-)
+from slrlab.theory.landscape.risk import Landscape, Point, make_landscape, overlaps_of, start_bias
+from slrlab.theory.landscape.slope import SIZE
 from slrlab.theory.population.minimal import checked
 
 _ARRIVED = 0.05  # distance to a minimum, relative to |k|, within which a flow has converged

@@ -20,7 +20,8 @@ from slrlab.model.order_parameters import OVERLAPS
 from slrlab.theory.landscape.minima import Minimum
 from slrlab.theory.landscape.path import Flow
 from slrlab.theory.landscape.reduced import FAR
-from slrlab.theory.landscape.risk import Landscape, Slope, overlaps_of
+from slrlab.theory.landscape.risk import Landscape, overlaps_of
+from slrlab.theory.landscape.slope import Slope
 from slrlab.theory.landscape.table import TabulatedLandscape
 
 _JUMPY = (1e-3, 1e-5)  # relative and absolute accuracy where the gradient jumps

@@ -19,7 +19,8 @@ from slrlab.model.order_parameters import OVERLAPS, OverlapPath
 from slrlab.model.setting import Setting
 from slrlab.theory.landscape.minima import Minimum
 from slrlab.theory.landscape.reduced import FAR
-from slrlab.theory.landscape.risk import SIZE, Point, read_point
+from slrlab.theory.landscape.risk import Point, read_point
+from slrlab.theory.landscape.slope import SIZE
 
 STARTS = ("random", "matched", "mismatched")
 COLUMNS = ("times", *OVERLAPS, "bias", "risk")

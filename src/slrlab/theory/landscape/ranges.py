@@ -25,7 +25,7 @@ from slrlab.model.tasks import Task
 from slrlab.theory.landscape.branches import planes_of
 from slrlab.theory.landscape.continuation import STEP, End, Plane, trace
 from slrlab.theory.landscape.reduced import FAR, LONG, Candidate
-from slrlab.theory.landscape.risk import SIZE
+from slrlab.theory.landscape.slope import SIZE
 
 _POINTS = 25  # number of points of a branch at infinity
 _EDGE = 1e-4  # accuracy of the logarithm of the signal at the end of a branch at infinity

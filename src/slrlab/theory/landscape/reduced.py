@@ -19,7 +19,8 @@ from slrlab._result import Status
 from slrlab._types import FloatArray
 from slrlab.model.order_parameters import FullOrderParameters
 from slrlab.numerics.differences import central_differences
-from slrlab.theory.landscape.risk import SIZE, Landscape, overlaps_of
+from slrlab.theory.landscape.risk import Landscape, overlaps_of
+from slrlab.theory.landscape.slope import SIZE
 
 FAR = 100.0  # |k|/√D beyond which keys are said to grow without bound
 LONG = 30.0  # |k| at which the limit of long keys is tested

@@ -26,43 +26,16 @@ from slrlab.model.setting import Setting
 from slrlab.model.tasks import SelectionTask, Task
 from slrlab.model.traits import jumps
 from slrlab.theory.landscape.moments import LandscapeMoments, landscape_moments
+from slrlab.theory.landscape.sampled import SampledLandscape, sampled_slope
+from slrlab.theory.landscape.slope import SIZE as SIZE
+from slrlab.theory.landscape.slope import Slope
 from slrlab.theory.population.minimal import checked
 
-SIZE = 4  # dimension of the effective problem
 Point: TypeAlias = FullOrderParameters | Sequence[Sequence[float] | FloatArray]
 _RESOLUTIONS = (0.8, 1.0, 1.35, 1.9)
 SAMPLES = 1 << 16  # samples for the risk of a projection
 _MOST_TILT = 1e4  # signal beyond which the risk is lost to rounding
 _MOST_SELECTION = 100.0  # signal beyond which a point takes gigabytes, unless it is infinite
-
-
-@dataclass(frozen=True)
-class Slope:
-    """Risk at a point of the effective problem and its gradient in ``k``, ``v`` and the bias."""
-
-    risk: float
-    k: FloatArray
-    v: FloatArray
-    bias: float
-
-    @classmethod
-    def of(cls, row: FloatArray) -> Slope:
-        """Return the slope from its `row`."""
-        return cls(float(row[0]), row[1 : SIZE + 1], row[SIZE + 1 : -1], float(row[-1]))
-
-    @property
-    def row(self) -> FloatArray:
-        """Risk and gradient in ``k``, ``v`` and the bias as one vector."""
-        return np.array([self.risk, *self.k, *self.v, self.bias])
-
-    @property
-    def finite(self) -> bool:
-        """Whether risk and gradient are finite."""
-        return bool(np.isfinite(self.row).all())
-
-    def gradient(self, learn_bias: bool) -> FloatArray:
-        """Return the gradient as one vector; its last entry is 0 if the bias is not learned."""
-        return np.concatenate([self.k, self.v, [self.bias if learn_bias else 0.0]])
 
 
 class Landscape(Protocol):
@@ -206,8 +179,6 @@ def risk_and_gradient(
     k, v = read_point(point)
     bias = start_bias(chosen, bias)
     if is_sampled(chosen):
-        from slrlab.theory.landscape.sampled import sampled_slope
-
         slope, errors, status = sampled_slope(task, chosen, (k, v, bias), tolerance, seed)
     else:
         slope, errors, status = _refined(task, chosen, (k, v, bias), tolerance)
@@ -277,8 +248,6 @@ def make_landscape(
         accepted = f"at most {most:g} for the landscape of task {task.name}"
         _checks.fail("signal", accepted, f"{task.signal:g}")
     if is_sampled(activation):
-        from slrlab.theory.landscape.sampled import SampledLandscape
-
         if jumps(activation):
             accepted = "without jumps (where the last positive score vanishes) to be sampled"
             _checks.fail("activation", accepted, activation.name)

@@ -23,7 +23,7 @@ from slrlab.model.activation_code import ActivationCode, activation_code
 from slrlab.model.activations import Activation
 from slrlab.model.tasks import Task
 from slrlab.numerics.qmc import normal_replicates
-from slrlab.theory.landscape.risk import SIZE, Slope
+from slrlab.theory.landscape.slope import SIZE, Slope
 
 BLOCKS = 8
 _LONGEST = 4096

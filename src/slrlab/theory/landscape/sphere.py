@@ -30,7 +30,6 @@ from slrlab.theory.landscape.follow import Follower
 from slrlab.theory.landscape.minima import Minimum, kind_of
 from slrlab.theory.landscape.path import Flow, read_times
 from slrlab.theory.landscape.risk import (
-    SIZE,
     Landscape,
     Point,
     make_landscape,
@@ -38,6 +37,7 @@ from slrlab.theory.landscape.risk import (
     read_point,
     start_bias,
 )
+from slrlab.theory.landscape.slope import SIZE
 from slrlab.theory.population.minimal import checked
 
 ERF_ATTENTION = "elementwise: erf(x)"
