@@ -1,7 +1,7 @@
 """Write the tables of commands, figures, computations and activations into a page of the site.
 
 A page says ``<!-- commands -->``, ``<!-- figures -->``, ``<!-- computations -->``,
-``<!-- cards -->`` or ``<!-- absent -->``; what stands there comes from the code.
+``<!-- cards -->``, ``<!-- absent -->`` or ``<!-- full only -->``; what stands there comes from the code.
 """
 
 from __future__ import annotations
@@ -10,7 +10,13 @@ from sphinx.application import Sphinx
 
 from slrlab.cli.main import app
 from slrlab.experiments.sweeps.computations import computations_table
-from slrlab.figures.registry import FIGURES, TABLES, figure_module, table_module
+from slrlab.figures.registry import (
+    FIGURES,
+    TABLES,
+    figure_module,
+    reported_figures,
+    table_module,
+)
 from slrlab.model.activations import ACTIVATIONS
 from slrlab.model.cards import ABSENT, CARDS
 
@@ -28,6 +34,12 @@ def figures() -> str:
     titles = {f"slrlab figure {name}": figure_module(name).ABOUT.title for name in FIGURES}
     titles |= {f"slrlab table {name}": table_module(name).ABOUT.title for name in TABLES}
     return _table("shows", titles)
+
+
+def full_only() -> str:
+    """Return the figures that only the report of the full profile has."""
+    *names, last = [f"`{name}`" for name in FIGURES if name not in reported_figures("quick")]
+    return f"{', '.join(names)} and {last}"
 
 
 def cards() -> str:
@@ -53,7 +65,7 @@ def _table(verb: str, rows: dict[str, str]) -> str:
 def with_tables(markdown: str) -> str:
     """Return a page with its marks replaced by their tables."""
     tables = {"commands": commands, "figures": figures, "computations": computations_table}
-    tables |= {"cards": cards, "absent": absent}
+    tables |= {"cards": cards, "absent": absent, "full only": full_only}
     for name, make in tables.items():
         if f"<!-- {name} -->" in markdown:
             markdown = markdown.replace(f"<!-- {name} -->", make())

@@ -41,9 +41,12 @@ def pythons():
 
 
 def choose(interpreters, least):
-    """Return the interpreter of the lowest versions and that of the newest; None if absent."""
+    """Return the interpreter of the lowest version, and the newest version with its interpreter."""
     newer = [item for item in interpreters.items() if item[0] > least]
-    return interpreters.get(least), max(newer, default=None)
+    if least not in interpreters or not newer:
+        lacking = "a newer Python" if least in interpreters else f"Python {'.'.join(map(str, least))}"
+        sys.exit(f"{lacking} was not found: a release is tried on the lowest and on a newer one")
+    return interpreters[least], max(newer)
 
 
 def run(*command, **options):
@@ -82,9 +85,11 @@ def try_out(archive, python, constraints, folder):
 def main():
     """Build the two archives and try both at both ends of what is allowed."""
     least = tuple(map(int, re.findall(r"\d+", PROJECT["requires-python"])))
-    low, high = choose(pythons(), least)
-    ends = {"lowest versions": (least, low, lowest_versions(PROJECT["dependencies"]))}
-    ends["newest versions"] = (*(high or (None, None)), [])
+    low, newest = choose(pythons(), least)
+    ends = {
+        "lowest versions": (least, low, lowest_versions(PROJECT["dependencies"])),
+        "newest versions": (*newest, []),
+    }
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         run(sys.executable, "-m", "build", "--outdir", folder, ROOT)
@@ -93,11 +98,8 @@ def main():
         for archive in archives:
             (ROOT / "dist" / archive.name).write_bytes(archive.read_bytes())
         for end, (version, python, constraints) in ends.items():
-            label = f"{end}, Python {'.'.join(map(str, version or ('newer',)))}"
+            label = f"{end}, Python {'.'.join(map(str, version))}"
             for archive in archives:
-                if python is None:
-                    print(f"{label}: {archive.name} skipped, no such Python found", flush=True)
-                    continue
                 with tempfile.TemporaryDirectory() as temporary:
                     outcome = try_out(archive, python, constraints, Path(temporary))
                 print(f"{label}: {archive.name} installed, {outcome}", flush=True)

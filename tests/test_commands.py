@@ -111,7 +111,7 @@ def test_other_commands_on_the_pages_name_what_exists():
             assert set(words) <= set(targets), words
         elif program == "pip":
             assert words[0] == "install"
-            extras = re.findall(r"\[(.*)\]", words[1])
+            extras = re.findall(r"\[(.*)\]", words[-1])
             named = {name for group in extras for name in group.split(",")}
             assert named <= set(project["optional-dependencies"]), words
     assert seen <= {"slrlab", ".venv/bin/slrlab", "make", "pip", "source", "dask", "python", "cat"}

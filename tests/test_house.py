@@ -154,7 +154,9 @@ def test_a_release_is_tried_with_the_bounds_of_the_project():
     assert [pin.replace("==", ">=") for pin in pinned] == dependencies
     found = {(3, 10): "a", (3, 11): "b", (3, 12): "c", (3, 13): "d"}
     assert release["choose"](found, (3, 11)) == ("b", ((3, 13), "d"))
-    assert release["choose"]({(3, 10): "a"}, (3, 11)) == (None, None)
+    for few, lacking in (({(3, 10): "a", (3, 12): "c"}, "3.11"), ({(3, 11): "b"}, "a newer")):
+        with pytest.raises(SystemExit, match=f"{lacking}.*was not found"):
+            release["choose"](few, (3, 11))
 
 
 def test_the_source_archive_holds_the_whole_project():

@@ -157,8 +157,8 @@ def test_long_figures_are_in_the_report_of_the_full_profile_only(tmp_path):
     quick, toy = (registry.reported_figures(profile) for profile in ("quick", "toy"))
     assert quick == toy
     left = set(FIGURES) - set(quick)
-    assert {"departures", "universality", "labels"} <= left
-    assert {"heads", "marion", "specialisation", "sphere"} <= left
+    assert left == {name for name in FIGURES if figure_module(name).ABOUT.report == ("full",)}
+    assert {"capacity", "departures", "heads"} <= left
     assert registry.reported_figures("full") == list(FIGURES)
     page = render(Contents(tmp_path, "quick"))
     assert "Figure length" in page

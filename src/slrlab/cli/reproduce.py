@@ -1,4 +1,4 @@
-"""The command `reproduce`: every figure, table and claim, and one report."""
+"""The command `reproduce`: the figures of a profile, all tables and claims, and one report."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def reproduce(
     explorer: Annotated[bool, flag("--explorer", _EXPLORER)] = False,
     output: Output,
 ) -> bool:
-    """Reproduce every figure, table and claim there is, into one HTML report.
+    """Reproduce the figures of a profile, all tables and claims, into one HTML report.
 
     The report is there as soon as the first figure is, and grows. Stopped and started again, it
     goes on where it was.

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from slrlab import _checks
-from slrlab._plot import axes_of, mark_of
+from slrlab._plot import BAYES, axes_of, mark_of
 from slrlab._result import Result, Status
 from slrlab._types import Axes, DataFrame, FloatArray
 from slrlab.experiments.atlas.activations import STANDARD, Kind, several
@@ -77,8 +77,11 @@ class Haystack(Result):
         axes, order = axes_of(ax), np.argsort(-self.scores)
         ranks = np.arange(1, order.size + 1)
         for name, row in self.weights.items():
-            mark = mark_of("bayes" if name == BAYES_NAME else name, self.weights)
-            axes.plot(ranks, row[order], **mark.line(label=mark.label))
+            if name == BAYES_NAME:  # a wide line, as in the figures: softmax lies on it
+                look = BAYES.line(color="0.75", linewidth=5)
+            else:
+                look = mark_of(name, self.weights).line()
+            axes.plot(ranks, row[order], **look)
         axes.set(xscale="log", xlabel="rank of the key score", ylabel="scaled weight")
         axes.legend()
         return axes

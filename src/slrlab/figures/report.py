@@ -1,4 +1,4 @@
-"""One self-contained HTML page: every figure, table and claim, and the numbers behind them."""
+"""One self-contained HTML page: figures, tables and claims, and the numbers behind them."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ def _in_words(seconds: float) -> str:
 def reproduce_all(
     out: Path, *, profile: str = "quick", report: Report | None = None
 ) -> tuple[list[Path], bool]:
-    """Make every figure and table, check every claim, write ``report.html``.
+    """Make the figures of a profile and every table, check every claim, write ``report.html``.
 
     Returns the files and whether all claims hold. ``report(done, 1000, line)`` is called with one
     line about the whole run. The page exists as soon as the first figure does, and grows.

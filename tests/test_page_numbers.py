@@ -1,0 +1,114 @@
+"""Numbers that pages read from the stored tables of the full profiles, against these tables."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from slrlab import MaxSLR, minimal_risk
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+
+
+def table(name):
+    """Return a stored table of a full profile."""
+    return pd.read_csv(DOCS / "assets" / "tables" / f"figure-{name}-full.csv")
+
+
+def words(page):
+    """Return a page on one line."""
+    return " ".join((DOCS / page).read_text(encoding="utf-8").split())
+
+
+TRAINED = words("theory/trained-attention.md")
+
+
+def test_figure_3_where_training_has_the_ridge_of_the_theory():
+    frame = table("3")
+    same = frame[
+        np.isclose(frame["ridge_k"], frame["simulated_ridge_k"])
+        & np.isclose(frame["ridge_v"], frame["simulated_ridge_v"])
+    ]
+    gaps = (same["risk"] - same["simulated_risk"]).abs()
+    assert (same["status"] == "boundary").sum() == 1
+    assert f"At the {len(same)} points where training chose the theory's ridge" in TRAINED
+    said = f"agree to {gaps.mean():.3f} on average, and to {gaps.max():.3f} at worst"
+    assert said in TRAINED
+    limits = f"agree to {gaps.max():.3f} at the {len(same)} points of"
+    assert limits in words("theory/limits.md")
+
+
+def test_figure_3_softmax_and_linear_attention():
+    frame = table("3")
+    trained = frame[frame["simulated_risk"].notna()].set_index(["task", "signal", "alpha"])
+    softmax, linear = (trained[trained["curve"] == name] for name in ("softmax", "linear"))
+    above = softmax["simulated_risk"] - linear["simulated_risk"]
+    (tie,) = above[above > 0.0].index
+    numbers = [
+        f"{side.loc[tie, 'simulated_risk']:.3f} ± {side.loc[tie, 'simulated_error']:.3f}"
+        for side in (softmax, linear)
+    ]
+    assert tie[:2] == ("spiked", 1.0)
+    assert f"$\\alpha = {tie[2]:.2f}$ ({' and '.join(numbers)})" in TRAINED
+    for signal in (3.0, np.inf):
+        row = softmax.loc[("max", signal, 0.5)]
+        of = (frame["task"] == "max") & (frame["signal"] == signal) & (frame["alpha"] == 0.5)
+        (bayes,) = frame.loc[of & (frame["curve"] == "bayes"), "risk"]
+        said = f"{row['simulated_risk']:.4f} ± {row['simulated_error']:.4f} against {bayes:.4f}"
+        assert said in TRAINED
+
+
+def test_figure_6_inside_and_outside():
+    frame = table("6")
+    fine = frame[frame["status"] == "sampled"]
+    counts = fine["activation"].value_counts()
+    said = f"({counts['softmax']} pairs of ridges for softmax, {counts['linear']} for linear"
+    assert said in TRAINED
+    gaps = (fine["test_risk"] - fine["simulated_risk"]).abs()
+    assert f"is {gaps.median():.3f}, the largest {gaps.max():.3f}. Of these {len(fine)}" in TRAINED
+    rest = frame[frame["status"] != "sampled"]
+    fall = rest["test_risk"] - rest["simulated_risk"]
+    said = f"lower in {(fall > 0).sum()} of {len(rest)} cases, by up to {fall.max():.2f}."
+    assert said in TRAINED
+    late = (rest["simulated_status"] != "sampled").sum()
+    assert f"{late} did not reach the tolerance" in TRAINED
+    assert (fine["simulated_status"] == "sampled").all()
+    assert f"in {fine['simulated_iterations'].median():.0f} passes at the median" in TRAINED
+
+
+def test_figure_7_two_starts():
+    frame = table("7")
+    keys = ["activation", "length", "alpha"]
+    starts = frame.pivot_table(index=keys, columns="start", values="simulated_risk")
+    apart = (starts["random"] - starts["informed"]).reset_index()
+    few = (apart["activation"] == "softmax") & (apart["alpha"] <= 2.0)
+    assert f"same risk to {apart[~few][0].abs().max():.3f}, but for softmax" in TRAINED
+    assert f"ends higher by up to {apart[few][0].max():.3f}." in TRAINED
+    gaps = (frame["simulated_risk"] - frame["risk"]).abs()
+    said = f"differs from the theory by {gaps.mean():.3f} on average, and by {gaps.max():.3f}"
+    assert said in TRAINED
+
+
+def test_agreement():
+    frame = table("agreement")
+    scores = [f"{np.sqrt((part['z'] ** 2).mean()):.2f}" for _, part in frame.groupby("dim")]
+    text = words("guide/simulation.md")
+    assert f"of the normal scores is {scores[0]}, {scores[1]} and {scores[2]}," in text
+    least = frame["p_value"].min()
+    said = f"all {len(frame)} p-values is {least:.4f}, or {least * len(frame):.2f} after"
+    assert said in text
+
+
+def test_needle_story_of_figure_length():
+    """What the story says of the middle panel, and of its cross."""
+    assert re.search(r"At signal 10 \(middle\)", words("start/why-softmax.md"))
+    assert minimal_risk(MaxSLR(10.0, 10**6), "softmax").risk < 0.5
+    assert all(minimal_risk(MaxSLR(10.0, 10**n), "erf").risk > 0.5 for n in (2, 3, 4, 5, 6))
+    assert minimal_risk(MaxSLR(10.0, 32), "softplus").status == "boundary"
+
+
+@pytest.mark.parametrize("name", ["3", "6", "7", "agreement"])
+def test_the_tables_are_those_of_the_full_profile(name):
+    assert set(table(name)["profile"]) == {"full"}
