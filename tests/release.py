@@ -44,7 +44,9 @@ def choose(interpreters, least):
     """Return the interpreter of the lowest version, and the newest version with its interpreter."""
     newer = [item for item in interpreters.items() if item[0] > least]
     if least not in interpreters or not newer:
-        lacking = "a newer Python" if least in interpreters else f"Python {'.'.join(map(str, least))}"
+        lacking = (
+            "a newer Python" if least in interpreters else f"Python {'.'.join(map(str, least))}"
+        )
         sys.exit(f"{lacking} was not found: a release is tried on the lowest and on a newer one")
     return interpreters[least], max(newer)
 

@@ -75,7 +75,10 @@ def require(
 def _closest(result: Requirement) -> str:
     """Return which activation comes closest to a demand that none meets, and how close."""
     needs = [need for need in result.needs if need.activation != BAYES_NAME] or result.needs
+    known = [need for need in needs if not math.isnan(need.value)]
+    if not known:
+        return f"no answer: {needs[0].activation} {needs[0].note}"
     sign = 1.0 if result.quantity == "risk" else -1.0
-    best = min(needs, key=lambda need: sign * need.value)
+    best = min(known, key=lambda need: sign * need.value)
     reason = best.note.removeprefix("impossible: ")
     return f"none of these activations can; closest is {best.activation}: {reason}"

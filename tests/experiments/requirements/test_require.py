@@ -14,6 +14,9 @@ from slrlab import (
     minimal_risk,
     require,
 )
+from slrlab._result import Estimate, Status
+from slrlab.experiments.requirements.demands import Demand, Value, least_meeting
+from slrlab.model.activations import ACTIVATIONS
 
 
 def test_signals_against_the_closed_form_and_by_evaluation():
@@ -56,6 +59,38 @@ def test_a_floor_is_an_impossible_demand():
     floor = minimal_risk(MaxSLR(math.inf, 10), "linear").risk
     assert linear.value == pytest.approx(floor, rel=1e-9)
     assert linear.note == f"impossible: its risk stays above {floor:.4g}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_every_activation_has_the_demanded_risk_at_its_answer(name):
+    """Some have no limit of infinite signal: that does not make a demand impossible."""
+    need = require(risk=0.3, length=10, activations=name).needs[-1]
+    assert need.possible, need.note
+    at = minimal_risk(SpikedSLR(need.signal, 10), name)
+    assert at.risk == pytest.approx(need.value, rel=1e-9)
+    assert at.risk == pytest.approx(0.3, abs=1e-6)
+
+
+def test_a_failed_computation_is_not_an_impossible_demand():
+    edges, demand = (1e-6, 4.0, 1e9, math.inf), Demand("risk", 0.1)
+
+    def falling(largest):
+        def at(x):
+            if x > largest:
+                return Value(Estimate(math.nan, math.nan), Status.FAILED, "no limit")
+            return Value(Estimate(0.05 + 1.0 / x, 0.0), Status.CONVERGED)
+
+        return at
+
+    answer, value, note = least_meeting(falling(1e7), edges, demand, 1e-7)
+    assert answer == pytest.approx(20.0, rel=1e-6)
+    assert (value.status, note) == ("converged", "")
+    answer, value, note = least_meeting(falling(10.0), edges, demand, 1e-7)
+    assert note == "its risk stays above 0.15 up to 10, beyond which: no limit"
+    answer, value, note = least_meeting(falling(0.1), edges, demand, 1e-7)
+    assert math.isnan(answer)
+    assert (value.status, note) == ("failed", "could not be computed: no limit")
 
 
 def test_what_is_met_without_any_signal():

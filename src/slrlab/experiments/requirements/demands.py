@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from slrlab._errors import ComputationError
 from slrlab._result import Estimate, Status
@@ -27,56 +27,91 @@ _STEP = 3.0  # factor between the numbers that are tried
 
 
 @dataclass(frozen=True)
+class Value:
+    """Risk or hit rate somewhere, or the reason why it could not be computed."""
+
+    estimate: Estimate
+    status: Status
+    reason: str = ""
+
+
+@dataclass(frozen=True)
 class Demand:
     """A bound on the risk from above, or on the hit rate from below."""
 
     quantity: str
     target: float
 
-    def excess(self, value: float) -> float:
-        """Return a number that is positive where the demand is not met, and smooth."""
+    def excess(self, value: Value) -> float:
+        """Return a number that is positive where the demand is not met, and smooth.
+
+        It is 1 where nothing could be computed.
+        """
+        if value.reason:
+            return 1.0
         low = 1e-300
-        ratio = math.log(max(value, low) / self.target)
+        ratio = math.log(max(value.estimate.value, low) / self.target)
         return ratio if self.quantity == "risk" else -ratio
 
 
 def least_meeting(
-    at: Callable[[float], tuple[Estimate, Status]],
+    at: Callable[[float], Value],
     edges: tuple[float, float, float, float],
     demand: Demand,
     accuracy: float,
-) -> tuple[float, Estimate, Status, str]:
-    """Return the least number at which a demand is met, with value, status and a note."""
+) -> tuple[float, Value, str]:
+    """Return the least number at which a demand is met, with the value there and a note."""
     from scipy.optimize import brentq
 
     low, middle, high, limit = edges
-    best, status = at(limit)
-    words = demand.quantity.replace("_", " ")
-    if demand.excess(best.value) > 0.0:
-        edge = "above" if demand.quantity == "risk" else "below"
-        return math.nan, best, status, f"impossible: its {words} stays {edge} {best.value:.4g}"
+    largest, best, reason = _largest(at, edges)
+    if best.reason:
+        return math.nan, best, f"could not be computed: {best.reason}"
+    if demand.excess(best) > 0.0:
+        side = "above" if demand.quantity == "risk" else "below"
+        note = f"its {demand.quantity.replace('_', ' ')} stays {side} {best.estimate.value:.4g}"
+        if largest == limit:
+            return math.nan, best, f"impossible: {note}"
+        return math.nan, best, f"{note} up to {largest:g}, beyond which: {reason}"
 
     def excess(log_x: float) -> float:
-        return demand.excess(at(math.exp(log_x))[0].value)
+        return demand.excess(at(math.exp(log_x)))
 
     # from the middle outwards: the ends are the most expensive
+    high = min(high, largest)
     step = _STEP if excess(math.log(middle)) > 0.0 else 1.0 / _STEP
     inner, outer = middle, middle * step
     while low <= outer <= high and (excess(math.log(outer)) > 0.0) == (step > 1.0):
         inner, outer = outer, outer * step
     if not low <= outer <= high:
-        value, status = at(inner)
+        value = at(inner)
         if step < 1.0:
-            return inner, value, status, f"{inner:g} or less"
-        return math.nan, value, Status.BOUNDARY, f"more than {inner:g} is needed"
+            return inner, value, f"{inner:g} or less"
+        if value.reason:
+            return math.nan, value, f"could not be computed at {inner:g}: {value.reason}"
+        needed = f"more than {inner:g} is needed"
+        return math.nan, replace(value, status=Status.BOUNDARY), needed
     root = brentq(excess, math.log(inner), math.log(outer), xtol=accuracy, rtol=1e-12)
     answer = math.exp(root)
     for _ in range(20):  # the root is known up to the accuracy: end on the side that meets it
-        value, status = at(answer)
-        if demand.excess(value.value) <= 0.0:
+        value = at(answer)
+        if demand.excess(value) <= 0.0:
             break
         answer *= math.exp(accuracy)
-    return answer, value, status, ""
+    return answer, value, ""
+
+
+def _largest(
+    at: Callable[[float], Value], edges: tuple[float, float, float, float]
+) -> tuple[float, Value, str]:
+    """Return the largest number that can be computed, its value, and why the limit cannot."""
+    _, middle, high, limit = edges
+    number, value = limit, at(limit)
+    reason = value.reason
+    while value.reason and number > middle:
+        number = high if number > high else number / 10.0
+        value = at(number)
+    return number, value, reason
 
 
 class Search:
@@ -90,16 +125,17 @@ class Search:
         self.name = own or (_ANY if self.hits else BAYES_NAME)
         self.trained: ErmTheory | None = None
 
-    def at(self, signal: float, alpha: float) -> tuple[Estimate, Status]:
-        """Return the value with its error, and its status."""
-        task = make_task(
-            self.task.name, signal=signal, length=self.task.length, noise=self.task.noise
-        )
+    def at(self, signal: float, alpha: float) -> Value:
+        """Return the value with its error and its status, or why there is none."""
         try:
-            return self._value(task, alpha)
-        except (ComputationError, ValueError):
-            worst = 0.0 if self.hits else task.trivial_risk
-            return Estimate(worst, math.nan), Status.FAILED
+            task = make_task(
+                self.task.name, signal=signal, length=self.task.length, noise=self.task.noise
+            )
+            estimate, status = self._value(task, alpha)
+        except (ComputationError, ValueError) as error:
+            return Value(Estimate(math.nan, math.nan), Status.FAILED, str(error))
+        known = status.usable and not math.isnan(estimate.value)
+        return Value(estimate, status, "" if known else "the theory has no solution")
 
     def _value(self, task: Task, alpha: float) -> tuple[Estimate, Status]:
         if self.activation is None or (math.isinf(alpha) and self.hits):
@@ -112,7 +148,7 @@ class Search:
             task, self.activation, alpha=alpha, tolerance=self.tolerance, start=start
         )
         if not trained.status.usable:
-            raise ComputationError("no solution")
+            raise ComputationError("the theory has no solution")
         self.trained = trained
         if self.hits:
             return Estimate(hit_rate(task, trained), math.nan), trained.status

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
@@ -46,7 +46,8 @@ class Need(Result):
         The one that was asked for is the least that meets the demand, nan if none does; the other
         one was given.
     value, error
-        Risk or hit rate at the answer; if nothing meets the demand, the best possible.
+        Risk or hit rate at the answer; if nothing meets the demand, the best possible; nan if
+        that could not be computed.
     possible
         Whether the demand can be met.
     note
@@ -251,21 +252,21 @@ def _need(item: _Item) -> Need:
     task, kind, alpha, signal, demand, tolerance = item
     search = Search(task, kind, demand, tolerance)
     if signal is None:
-        at: Callable[[float], Any] = lambda nu: search.at(nu, alpha)  # noqa: E731
+        at = lambda nu: search.at(nu, alpha)  # noqa: E731
         edges = (*_SIGNALS, math.inf if task.allows_infinite_signal else _SIGNALS[-1])
     else:
         at = lambda samples: search.at(signal, samples)  # noqa: E731
         edges = (*_ALPHAS, math.inf)
     accuracy = _FINE if signal is None and math.isinf(alpha) else _COARSE
-    answer, value, status, note = least_meeting(at, edges, demand, accuracy)
+    answer, value, note = least_meeting(at, edges, demand, accuracy)
     needed = {"signal": answer, "alpha": alpha}
     return Need(
-        status=status,
+        status=value.status,
         activation=search.name,
         length=str(task.length),
         **(needed if signal is None else {"signal": signal, "alpha": answer}),
-        value=value.value,
-        error=value.error,
+        value=value.estimate.value,
+        error=value.estimate.error,
         possible=not math.isnan(answer),
         note=note,
     )
