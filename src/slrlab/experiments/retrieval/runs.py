@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 from slrlab._result import Status
 from slrlab._types import Report
@@ -202,11 +203,35 @@ def _best_rates(
     ]
     missing = [pilot for pilot in pilots if pilot not in done]
     done.update(run(missing, f"learning rates, {task}"))
+    chosen = best_pilots({pilot: done[pilot] for pilot in pilots})
+    return {one.mixer: one.learning_rate for one in chosen}
+
+
+def best_pilots(pilots: dict[Run, TrainedModel]) -> set[Run]:
+    """Return the pilot run of least loss of each task and mixer."""
+    best: dict[tuple[str, str], Run] = {}
+    for run, trained in pilots.items():
+        known = best.setdefault((run.task, run.mixer), run)
+        if _loss(trained) < _loss(pilots[known]):
+            best[run.task, run.mixer] = run
+    return set(best.values())
+
+
+def pilot_rows(pilots: dict[Run, TrainedModel]) -> dict[Run, dict[str, Any]]:
+    """Return what a table says of each pilot run."""
+    chosen = best_pilots(pilots)
     return {
-        name: min(
-            (one for one in pilots if one.mixer == name), key=lambda one: _loss(done[one])
-        ).learning_rate
-        for name in names
+        run: {
+            "task": run.task.partition(":")[0],
+            "mixer": run.mixer,
+            "learning_rate": run.learning_rate,
+            "steps": trained.steps,
+            "loss": trained.loss,
+            "accuracy": trained.accuracy,
+            "status": str(trained.status),
+            "chosen": run in chosen,
+        }
+        for run, trained in pilots.items()
     }
 
 
