@@ -152,6 +152,7 @@ def test_pilot_runs_choose_the_learning_rate_of_least_loss(monkeypatch):
         seen.append(run)
         fake = retrieval_runs.TrainedModel
         best = {"softmax": 3e-3, "tnl": 3e-2}[run.mixer]
+        assert run.learning_rate < 0.3
         nan_at = run.mixer == "softmax" and run.learning_rate == 3e-2
         status = retrieval_runs.Status.DIVERGED if nan_at else retrieval_runs.Status.SAMPLED
         loss = math.nan if nan_at else abs(math.log(run.learning_rate / best))
@@ -162,7 +163,8 @@ def test_pilot_runs_choose_the_learning_rate_of_least_loss(monkeypatch):
     done = study(profile)
     pilots = [run for run in done if run.seed == PILOT_SEED]
     rows = retrieval_runs.pilot_rows({run: done[run] for run in pilots}).values()
-    assert len(rows) == 3 * 2 * len(profile.rates)
+    # tnl is best at the largest rate, so that it tries the next one, which is not better
+    assert len(rows) == 3 * (2 * len(profile.rates) + 1)
     chosen = {(row["task"], row["mixer"]): row["learning_rate"] for row in rows if row["chosen"]}
     best = {"softmax": 3e-3, "tnl": 3e-2}
     assert chosen == {(task, name): best[name] for task in TASKS for name in best}
@@ -199,7 +201,19 @@ def test_equal_weights_have_entropy_one():
     vector = np.zeros_like(run.model.start(0))
     gaze = retrieval._gaze(retrieval._Trained(run, 20, vector), task_of("max"), 20)
     tokens = task_of("max").length
-    assert gaze == pytest.approx({"weight": 1.0 / tokens, "entropy": 1.0}, rel=1e-6)
+    expected = {"weight": 1.0 / tokens, "entropy": 1.0, "reading": 1.0}
+    assert gaze == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.extra
+def test_where_all_weights_are_zero_nothing_is_read():
+    run = Run("max", "relu", 16, 0, 1000, 1e-2)
+    vector = np.zeros_like(run.model.start(0))
+    vector[-1] = -1.0  # the bias
+    gaze = retrieval._gaze(retrieval._Trained(run, 20, vector), task_of("max"), 20)
+    assert gaze == pytest.approx(
+        {"weight": math.nan, "entropy": math.nan, "reading": 0.0}, nan_ok=True
+    )
 
 
 @pytest.mark.extra

@@ -38,7 +38,7 @@ from slrlab.retrieval.training import TrainedModel, evaluate, head_weights
 if TYPE_CHECKING:
     import pandas as pd
 
-TESTS_VERSION = 2
+TESTS_VERSION = 3
 """Raise it when a change of the tests makes old results of them wrong."""
 
 NEEDLE_LENGTHS = (64, 256, 1024)
@@ -211,7 +211,8 @@ def _gaze(trained: _Trained, task: RetrievalTask, sequences: int) -> Row:
     """Return the mean share of the weight on the answer, and the entropy of the shares.
 
     The entropy is 1 where all tokens have one weight. Shares are of absolute weights, so that they
-    exist without a normalisation, too; of sequences in which all weights are 0 there are none.
+    exist without a normalisation, too; of sequences in which all weights are 0 there are none, and
+    ``reading`` is the share of the others.
     """
     from scipy.special import xlogy
 
@@ -222,10 +223,11 @@ def _gaze(trained: _Trained, task: RetrievalTask, sequences: int) -> Row:
     read = total > 0.0
     shares, locations = sizes[read] / total[read, None], locations[read]
     if not len(shares):
-        return {"weight": math.nan, "entropy": math.nan}
+        return {"weight": math.nan, "entropy": math.nan, "reading": 0.0}
     entropies = -xlogy(shares, shares).sum(axis=1) / math.log(shares.shape[1])
     on_answer = np.take_along_axis(shares, locations[:, None], axis=1)
-    return {"weight": float(on_answer.mean()), "entropy": float(entropies.mean())}
+    found = {"weight": on_answer, "entropy": entropies, "reading": read}
+    return {name: float(values.mean()) for name, values in found.items()}
 
 
 def failed(run: Run, status: str, tests: Sequence[Row]) -> bool:
