@@ -55,13 +55,19 @@ def test_the_toy_study_is_written_drawn_and_kept(run, only_progress, tmp_path):
     assert code == 0
     assert only_progress(err)
     names = [one.rsplit("/", 1)[-1] for one in json.loads(out)["files"]]
-    assert names[:2] == ["retrieval.csv", "retrieval-heads.csv"]
+    assert names[:3] == ["retrieval.csv", "retrieval-heads.csv", "retrieval-pilots.csv"]
     for name in ("retrieval", "prediction"):
         assert {f"figure-{name}.{kind}" for kind in ("csv", "png", "pdf")} <= set(names)
     tests = pd.read_csv(tmp_path / "retrieval.csv")
     assert set(tests["mixer"]) == {"softmax", "tnl", "linear"}
     assert set(tests["test"]) == {"recall", "needle", "markov", "max"}
     assert (tests["study"] == "toy").all()
+    # the figure shows activations of the atlas, too, as that of the stored run does
+    drawn = pd.read_csv(tmp_path / "figure-retrieval.csv")
+    assert set(drawn["mixer"]) == {"softmax", "tnl", "linear"}
+    pilots = pd.read_csv(tmp_path / "retrieval-pilots.csv")
+    assert pilots["learning_rate"].nunique() == 2
+    assert pilots.groupby(["task", "mixer"])["chosen"].sum().eq(1).all()
     recall = tests[(tests["test"] == "recall") & (tests["size"] == 16) & (tests["width"] == 16)]
     assert recall["mixer"].value_counts().to_dict() == {"softmax": 2, "tnl": 2, "linear": 1}
     heads = pd.read_csv(tmp_path / "retrieval-heads.csv")
@@ -72,4 +78,4 @@ def test_the_toy_study_is_written_drawn_and_kept(run, only_progress, tmp_path):
     assert code == 0
     assert "softmax" in out
     again = pd.read_csv(tmp_path / "retrieval.csv")
-    pd.testing.assert_frame_equal(again.drop(columns="date"), tests.drop(columns="date"))
+    pd.testing.assert_frame_equal(again, tests)

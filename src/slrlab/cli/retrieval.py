@@ -40,7 +40,6 @@ def retrieval(
     from slrlab.experiments.retrieval.prediction import prediction_table
     from slrlab.experiments.retrieval.study import retrieval_study
     from slrlab.figures import draw_figure, write_figure_table
-    from slrlab.retrieval.mixers import MIXERS
 
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -49,11 +48,14 @@ def retrieval(
     with progress("retrieval") as report:
         study = retrieval_study(profile, out, report, text=text)
     paths = []
-    for name, frame in (("retrieval", study.tests), ("retrieval-heads", study.heads)):
+    tables = {"retrieval": study.tests, "retrieval-heads": study.heads}
+    if len(study.pilots):
+        tables["retrieval-pilots"] = study.pilots
+    for name, frame in tables.items():
         paths.append(out / f"{name}.csv")
         frame.to_csv(paths[-1], index=False, float_format="%.9g")
     drawn = {
-        "retrieval": study.tests[study.tests["mixer"].isin(MIXERS)],
+        "retrieval": study.tests,
         "prediction": prediction_table(study.tests, study.heads),
     }
     for name, frame in drawn.items():

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from slrlab._types import Report
+from slrlab._types import Axes, Report
 from slrlab.experiments.retrieval.capacity import KEY_SIZE, capacity_of, published_runs, summaries
 from slrlab.figures import style
 from slrlab.figures.registry import About
@@ -22,11 +22,11 @@ ABOUT = About(
     caption="""
     Loss of a layer that was trained to store N key-value pairs with keys of size 64 (marks: mean
     and range of the seeds, every query counts the same; crosses: the published single runs,
-    whose mean gives queries unequal weights), against N. Lines: the floor (1 - m/N)/2 of any map
-    with m features; softmax has none and solves every N. elu+1 (m = 64) and DPFP-1 (m = 128)
-    end on theirs once N exceeds m; random features (FAVOR+) stay far above. Not drawn are the
-    steps: DPFP-1 at N = 100 was published as solved in 600 and takes 1400 to 6000 in the stored
-    full run; softmax at N = 200, published at 200, takes 200 to 300.
+    whose mean gives queries unequal weights), against N, on a linear and a logarithmic axis. Lines:
+    the floor (1 - m/N)/2 of any map with m features; softmax has none and solves every N. elu+1 (m
+    = 64) and DPFP-1 (m = 128) end on theirs once N exceeds m; random features (FAVOR+) stay far
+    above. Not drawn are the steps: DPFP-1 at N = 100 was published as solved in 600 and takes 1400
+    to 6000 in the stored full run; softmax at N = 200, published at 200, takes 200 to 300.
     """,
     costs={"capacity": 120.0},
     compiled=True,
@@ -43,6 +43,9 @@ PAIRS: dict[str, dict[str, tuple[int, ...]]] = {
 }
 SEEDS = {"toy": 1, "quick": 1, "full": 3}
 MAX_STEPS = {"toy": 200, "quick": 4000, "full": 8000}
+SOLVED = 1e-3
+"""Loss at which a training ends as solved."""
+
 _LOOKS = {
     "softmax": ("#0072B2", "o"),
     "elu+1": ("#D55E00", "s"),
@@ -64,9 +67,20 @@ def compute(profile: str = "quick", report: Report | None = None) -> pd.DataFram
 
 @style.house_style()
 def draw(frame: pd.DataFrame) -> Figure:
-    """Draw losses, floors and the published runs against the number of pairs."""
-    figure, axes = style.new_figure(1, 1, 6.0, 4.0)
-    panel = axes.flat[0]
+    """Draw losses, floors and the published runs, on a linear and on a logarithmic axis."""
+    figure, axes = style.new_figure(1, 2, 9.0, 4.0)
+    linear, logarithmic = axes.flat
+    for panel in (linear, logarithmic):
+        _draw(panel, frame)
+        panel.set(xlabel="pairs $N$", ylabel="loss after training")
+    linear.set(ylim=(-0.02, 0.52))
+    logarithmic.axhline(SOLVED, color="0.6", linestyle=":", label=f"solved: {SOLVED:g}")
+    logarithmic.set(yscale="log")
+    style.shared_legend(figure, axes.flat, ncols=4)
+    return figure
+
+
+def _draw(panel: Axes, frame: pd.DataFrame) -> None:
     points = summaries(frame)
     widest = max(one.pairs for one in points)
     grid = np.arange(2, widest + 1)
@@ -84,9 +98,7 @@ def draw(frame: pd.DataFrame) -> Figure:
         panel.plot(pairs, [one.published for one in own], "x", color=color, markersize=8)
         dimension = FeatureMap.of(name).dimension(KEY_SIZE)
         if dimension < widest and name != "favor-64":
-            floor = [capacity_floor(int(count), dimension) for count in grid]
-            panel.plot(grid, floor, color=color, label=f"floor, m = {dimension:.0f}")
+            floor = np.array([capacity_floor(int(count), dimension) for count in grid])
+            above = floor > 0.0  # a floor of 0 has no place on a logarithmic axis
+            panel.plot(grid[above], floor[above], color=color, label=f"floor, m = {dimension:.0f}")
     panel.plot([], [], "x", color="0.4", markersize=8, label="published run")
-    panel.set(xlabel="pairs $N$", ylabel="loss after training", ylim=(-0.02, 0.52))
-    style.shared_legend(figure, axes.flat, ncols=4)
-    return figure

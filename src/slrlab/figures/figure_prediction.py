@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -17,12 +18,12 @@ ABOUT = About(
     title="Excess risk predicted by the atlas against retrieval error measured in trained models",
     caption="""
     Left and middle: one dot for each activation; its excess risk on spiked-SLR by the atlas (signal
-    9, length 10; those below 1e-6 side by side there) against the error of the model trained with
-    it, mean and range over seeds, with Spearman's rank correlation and a 95 % bootstrap interval
-    over activations. Right: how often the largest score of a trained head is the relevant one at
-    four times the length of the diagnosis, predicted by `diagnose_scores` and measured; hollow are
-    heads whose fit misses its own hit rate by more than 0.05. The models are those of the stored
-    study of figure retrieval.
+    9, length 10; those of at most 1e-6 side by side in the grey strip) against the error of the
+    model trained with it, mean and range over seeds, with Spearman's rank correlation and a 95 %
+    bootstrap interval over activations. Right: how often the largest weight of a trained head is on
+    the relevant token at four times the length of the diagnosis, predicted by `diagnose_scores` and
+    measured; hollow are heads whose fit misses its own hit rate by more than 0.05. The models are
+    those of the stored study of figure retrieval.
     """,
     costs={"figure prediction": 1.0},
     section="Beyond the paper",
@@ -30,7 +31,8 @@ ABOUT = About(
 TITLES = {"recall": "recall of 16 pairs", "max": "largest of 16 items"}
 _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#332288", "#661100")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-_SMALL, _ASIDE = 1e-6, 1.45  # excess risks at or below the first stand apart by the second
+_SMALL = 1e-6  # excess risks of at most this one stand side by side in a strip of their own
+_STRIP = (6e-9, 5e-7)  # ends of the strip: all others are to the right of it
 _LEAST = 1e-4  # errors below this one are drawn there
 _HEADS = {"recall": ("needle", "#0072B2", "o"), "max": ("largest item", "#E69F00", "v")}
 
@@ -57,8 +59,8 @@ def draw(frame: pd.DataFrame) -> Figure:
 def _draw_task(panel: Axes, part: pd.DataFrame, title: str) -> None:
     part = part.assign(**part[["measured", "low", "high"]].clip(lower=_LEAST))
     small = (part["predicted"] <= 1.01 * _SMALL).to_numpy()
-    aside = np.where(small, _ASIDE ** (np.cumsum(small) - 1.0), 1.0)
-    part = part.assign(predicted=part["predicted"] * aside)
+    places = np.geomspace(*_STRIP, int(small.sum()) + 2)[1:-1]
+    part.loc[small, "predicted"] = places
     error = part["measured"].to_numpy()
     ends = np.abs(part[["low", "high"]].to_numpy().T - error)
     panel.errorbar(part["predicted"], error, yerr=ends, fmt="none", ecolor="0.8", zorder=1)
@@ -78,6 +80,11 @@ def _draw_task(panel: Axes, part: pd.DataFrame, title: str) -> None:
         yscale="log",
         ylim=(0.7 * _LEAST, 1.4),
     )
+    panel.axvspan(*_STRIP, color="0.93", zorder=0, linewidth=0.0)
+    decades = [1e-5, 1e-4, 1e-3, 1e-2, 1e-1]
+    names = [f"$10^{{{math.log10(one):.0f}}}$" for one in decades]
+    panel.set_xticks([math.sqrt(math.prod(_STRIP)), *decades], ["≤ $10^{-6}$", *names])
+    panel.minorticks_off()
 
 
 def _draw_heads(panel: Axes, part: pd.DataFrame) -> None:
@@ -96,4 +103,7 @@ def _draw_heads(panel: Axes, part: pd.DataFrame) -> None:
         xlim=(-0.04, 1.04),
         ylim=(-0.04, 1.04),
     )
-    panel.legend()
+    grey: dict[str, Any] = {"color": "0.4", "marker": "o", "linestyle": ""}
+    panel.plot([], [], label="fit agrees with its own hit rate", **grey)
+    panel.plot([], [], label="fit does not (hollow)", markerfacecolor="none", **grey)
+    panel.legend(fontsize=7)

@@ -109,7 +109,7 @@ def test_twenty_seeds_of_dpfp_are_slower_than_the_published_run():
     assert solved["steps"].median() == 2300
     assert published_runs()["dpfp-1", 100][1] == 600
     rest = seeds.drop(solved.index)["loss"]
-    assert (rest.min(), rest.max()) == pytest.approx((0.004, 0.0195), abs=5e-4)
+    assert (rest.min(), rest.max()) == pytest.approx((0.004, 0.019), abs=5e-4)
 
 
 def test_the_published_run_at_100_pairs_is_inside_twenty_seeds():
@@ -126,9 +126,12 @@ def test_the_published_run_at_100_pairs_is_inside_twenty_seeds():
 
 def test_the_picture_has_floors_and_published_runs(stored):
     figure = figure_module("capacity").draw(stored)
-    (axes,) = figure.axes
+    axes, logarithmic = figure.axes
     labels = [text.get_text() for text in figure.legends[0].get_texts()]
     assert {"softmax", "elu+1", "dpfp-1", "favor-64", "published run"} <= set(labels)
     crosses = [line for line in axes.lines if line.get_marker() == "x" and len(line.get_xdata())]
     drawn = sum(np.isfinite(line.get_ydata()).sum() for line in crosses)
     assert drawn == len(published_runs())
+    # what is hidden at loss 0 on the left is apart on the right
+    assert logarithmic.get_yscale() == "log"
+    assert logarithmic.get_ylim()[0] < stored[stored["feature_map"] == "softmax"]["mean_loss"].min()

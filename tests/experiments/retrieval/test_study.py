@@ -1,4 +1,5 @@
 import math
+import sqlite3
 
 import numpy as np
 import pandas as pd
@@ -6,23 +7,36 @@ import pytest
 from scipy import stats
 
 from slrlab import SpikedSLR, bayes_risk
+from slrlab.experiments.retrieval import heads
 from slrlab.experiments.retrieval import runs as retrieval_runs
 from slrlab.experiments.retrieval import study as retrieval
-from slrlab.experiments.retrieval.prediction import predicted_excess, prediction_table
+from slrlab.experiments.retrieval.heads import (
+    diagnose_head,
+    head_activation,
+    head_task,
+)
+from slrlab.experiments.retrieval.prediction import (
+    head_correlations,
+    predicted_excess,
+    prediction_table,
+)
 from slrlab.experiments.retrieval.runs import PILOT_SEED, Profile, Run, run_all, study, task_of
 from slrlab.experiments.retrieval.study import (
     ITEMS,
     NEEDLE_LENGTHS,
     data_of_tests,
     failed,
-    head_task,
     rank_correlation,
     retrieval_study,
 )
 from slrlab.experiments.running.parallel import remember
 from slrlab.retrieval.attention_maps import MAPS
+from slrlab.retrieval.model import Model
+from slrlab.retrieval.tasks import MaxTask
+from slrlab.retrieval.training import head_scores, head_weights
 from slrlab.theory.population.closed_forms import linear_risk
 
+TASKS = ("recall", "markov", "max")
 RUN = Run("recall", "softmax", 16, 0, 1000, 1e-2)
 
 
@@ -142,6 +156,7 @@ def test_pilot_runs_choose_the_learning_rate_of_least_loss(monkeypatch):
         seen.append(run)
         fake = retrieval_runs.TrainedModel
         best = {"softmax": 3e-3, "tnl": 3e-2}[run.mixer]
+        assert run.learning_rate < 0.3
         nan_at = run.mixer == "softmax" and run.learning_rate == 3e-2
         status = retrieval_runs.Status.DIVERGED if nan_at else retrieval_runs.Status.SAMPLED
         loss = math.nan if nan_at else abs(math.log(run.learning_rate / best))
@@ -151,6 +166,12 @@ def test_pilot_runs_choose_the_learning_rate_of_least_loss(monkeypatch):
     profile = Profile(1, 1, 1, (16,), 40, 20, ("softmax", "tnl"), ("softmax",))
     done = study(profile)
     pilots = [run for run in done if run.seed == PILOT_SEED]
+    rows = retrieval_runs.pilot_rows({run: done[run] for run in pilots}).values()
+    # tnl is best at the largest rate, so that it tries the next one, which is not better
+    assert len(rows) == 3 * (2 * len(profile.rates) + 1)
+    chosen = {(row["task"], row["mixer"]): row["learning_rate"] for row in rows if row["chosen"]}
+    best = {"softmax": 3e-3, "tnl": 3e-2}
+    assert chosen == {(task, name): best[name] for task in TASKS for name in best}
     assert {run.steps for run in pilots if run.task == "recall"} == {20}
     for run in done:
         if run.seed != PILOT_SEED:
@@ -159,7 +180,7 @@ def test_pilot_runs_choose_the_learning_rate_of_least_loss(monkeypatch):
 
 
 @pytest.mark.extra
-def test_no_run_is_trained_twice_and_a_killed_one_goes_on(tmp_path, monkeypatch):
+def test_no_run_is_trained_twice(tmp_path, monkeypatch):
     runs = [Run("recall", "softmax", 4, seed, 20, 1e-2) for seed in range(2)]
     with remember(tmp_path / "runs.sqlite"):
         first = run_all(runs, "runs", tmp_path)
@@ -184,4 +205,104 @@ def test_equal_weights_have_entropy_one():
     vector = np.zeros_like(run.model.start(0))
     gaze = retrieval._gaze(retrieval._Trained(run, 20, vector), task_of("max"), 20)
     tokens = task_of("max").length
-    assert gaze == pytest.approx({"weight": 1.0 / tokens, "entropy": 1.0}, rel=1e-6)
+    expected = {"weight": 1.0 / tokens, "entropy": 1.0, "reading": 1.0}
+    assert gaze == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.extra
+def test_where_all_weights_are_zero_nothing_is_read():
+    run = Run("max", "relu", 16, 0, 1000, 1e-2)
+    vector = np.zeros_like(run.model.start(0))
+    vector[-1] = -1.0  # the bias
+    gaze = retrieval._gaze(retrieval._Trained(run, 20, vector), task_of("max"), 20)
+    assert gaze == pytest.approx(
+        {"weight": math.nan, "entropy": math.nan, "reading": 0.0}, nan_ok=True
+    )
+
+
+@pytest.mark.extra
+@pytest.mark.parametrize("name", MAPS)
+def test_the_activation_of_a_head_has_what_it_learned(name):
+    import torch
+
+    task = MaxTask(items=9)
+    model = Model.of(task, name, 8)
+    vector = model.start(0)
+    if MAPS[name].start is not None:
+        vector[-1] += 0.3  # the learned number is the last parameter
+    drawn = {"seed": 3, "sequences": 6}
+    scores, _ = head_scores(model, vector, task, **drawn)
+    weights, _ = head_weights(model, vector, task, **drawn)
+    activation, factor = head_activation(model, torch.from_numpy(vector), scores.shape[1])
+    expected = [activation.weights(factor * row) for row in scores]
+    assert weights == pytest.approx(np.array(expected), rel=1e-4, abs=1e-6)
+
+
+@pytest.mark.extra
+def test_a_head_is_measured_by_its_weights_and_not_by_its_scores(monkeypatch):
+    """A map may fall: here the token with the least score has the largest weight."""
+    run = Run("max", "taylor2-normalised", 16, 0, 1000, 1e-2)
+    task = head_task("max")
+    rng = np.random.default_rng(0)
+
+    def scores(model, vector, task, *, seed, sequences):
+        drawn = task.draw(np.random.default_rng(seed), sequences)
+        noise = 0.5 * rng.standard_normal((sequences, task.length))
+        noise[np.arange(sequences), drawn.sources[:, 0]] -= 6.0
+        return noise, drawn.sources[:, 0]
+
+    def weights(*given, **drawn):
+        found, locations = scores(*given, **drawn)
+        return 1.0 + found + found**2 / 2.0, locations
+
+    monkeypatch.setattr(heads, "head_scores", scores)
+    monkeypatch.setattr(heads, "head_weights", weights)
+    row = diagnose_head(run, run.model.start(0), 200)
+    assert row["hit_rate"] == row["long_hit_rate"] == 1.0
+    assert row["fitted_hit_rate"] < 0.1
+    assert row["tokens"] == task.length - 1
+    assert {"accuracy", "long_accuracy", "risk", "bayes_risk", "excess"} <= set(row)
+
+
+def test_equal_weights_share_a_hit_and_weights_of_zero_have_none():
+    sizes = np.array([[1.0, 1.0, 0.5], [0.0, 0.0, 0.0], [0.2, 0.1, 0.3]])
+    assert heads._hits(sizes, np.array([0, 1, 2])).tolist() == [0.5, 0.0, 1.0]
+
+
+def test_heads_are_ranked_by_what_is_known_of_them():
+    rows = pd.DataFrame(
+        {
+            "task": "max",
+            "status": ["sampled", "boundary", "sampled", "refused"],
+            "signal": [1.0, 2.0, 3.0, math.nan],
+            "hit_rate": [0.3, 0.2, 0.1, 0.9],
+            "accuracy": [0.5, 0.6, 0.7, 0.1],
+            "predicted_hit_rate": [0.1, 0.2, 0.3, math.nan],
+            "long_accuracy": [0.1, 0.3, 0.4, 0.1],
+            "long_hit_rate": [0.1, 0.2, 0.3, 0.9],
+        }
+    )
+    ranks = head_correlations(rows).set_index(["known", "measured"])
+    assert (ranks["heads"] == 3).all()
+    assert ranks["correlation"].to_dict() == pytest.approx(
+        {
+            ("signal", "long_error"): -1.0,
+            ("hit_rate", "long_error"): 1.0,
+            ("error", "long_error"): 1.0,
+            ("predicted_hit_rate", "long_hit_rate"): 1.0,
+            ("hit_rate", "long_hit_rate"): -1.0,
+        }
+    )
+
+
+@pytest.mark.extra
+def test_rows_have_the_date_of_the_training(tmp_path, monkeypatch):
+    small = Profile(1, 1, 1, (8,), 4, 4, ("tnl",), ("softmax",), rates=(1e-2,), sequences=8)
+    monkeypatch.setitem(retrieval_runs.PROFILES, "toy", small)
+    monkeypatch.setenv("SLRLAB_WORKERS", "1")
+    retrieval_study("toy", tmp_path)
+    with sqlite3.connect(tmp_path / "retrieval-toy.sqlite") as base:
+        base.execute("UPDATE points SET finished = '2001-02-03T04:05:06+00:00'")
+    again = retrieval_study("toy", tmp_path)
+    assert set(again.tests["date"]) == {"2001-02-03"}
+    assert len(again.pilots) == 0

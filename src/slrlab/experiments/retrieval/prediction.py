@@ -77,6 +77,34 @@ def prediction_table(tests: pd.DataFrame, heads: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
+PAIRS_OF_COLUMNS = (
+    ("signal", "long_error"),
+    ("hit_rate", "long_error"),
+    ("error", "long_error"),
+    ("predicted_hit_rate", "long_hit_rate"),
+    ("hit_rate", "long_hit_rate"),
+)
+"""What is known at the length of the diagnosis, and what is measured at four times that length."""
+
+
+def head_correlations(heads: pd.DataFrame) -> pd.DataFrame:
+    """Return rank correlations of what heads are at one length with what they do at four times it.
+
+    A row for each task and pair of `PAIRS_OF_COLUMNS`: ``error`` is that of the whole model on the
+    sequences of the diagnosis, ``long_error`` that on those of the measurement. Heads that could
+    not be diagnosed are left out. The interval is a bootstrap over heads.
+    """
+    own = heads[heads["status"] != "refused"]
+    own = own.assign(error=1.0 - own["accuracy"], long_error=1.0 - own["long_accuracy"])
+    rows = []
+    for task, part in own.groupby("task", sort=False):
+        for known, measured in PAIRS_OF_COLUMNS:
+            value, low, high = rank_correlation(part[known].tolist(), part[measured].tolist())
+            row: dict[str, Any] = {"task": task, "known": known, "measured": measured}
+            rows.append(row | {"correlation": value, "low": low, "high": high, "heads": len(part)})
+    return pd.DataFrame(rows)
+
+
 def _head_rows(heads: pd.DataFrame) -> pd.DataFrame:
     rows: list[dict[str, Any]] = [
         {

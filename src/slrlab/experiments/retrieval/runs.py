@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 from slrlab._result import Status
 from slrlab._types import Report
@@ -67,7 +68,8 @@ class Profile:
 
     ``seeds`` are those of recall at the default width; ``map_seeds`` those of the maps of the atlas
     and of the Markov source there; ``other_seeds`` those of all else. ``rates`` are the learning
-    rates that pilot runs of ``pilot`` times the steps choose from; ``sequences`` those of a test.
+    rates that pilot runs of ``pilot`` times the steps choose from, ``higher_rates`` those that are
+    tried, one after the other, while the largest one is the best; ``sequences`` those of a test.
     """
 
     seeds: int
@@ -79,6 +81,7 @@ class Profile:
     mixers: tuple[str, ...] = MIXERS
     maps: tuple[str, ...] = tuple(MAPS)
     rates: tuple[float, ...] = (3e-3, 1e-2, 3e-2)
+    higher_rates: tuple[float, ...] = (1e-1, 3e-1, 1.0, 3.0)
     pilot: float = 0.5
     sequences: int = 512
 
@@ -87,6 +90,7 @@ PROFILES = {
     "toy": Profile(
         *(2, 1, 1, (8, 16), 20, 10, ("softmax", "tnl"), ("softmax", "linear")),
         rates=(1e-2, 3e-2),
+        higher_rates=(),
         sequences=32,
     ),
     "quick": Profile(1, 1, 1, (8, 16, 24, 32), 400, 200, rates=(1e-2,), sequences=256),
@@ -193,21 +197,54 @@ def _best_rates(
     done: dict[Run, TrainedModel],
     run: Callable[[Sequence[Run], str], dict[Run, TrainedModel]],
 ) -> dict[str, float]:
-    """Return the learning rate of least loss of each mixer, from pilot runs."""
+    """Return the learning rate of least loss of each mixer, from pilot runs.
+
+    While the largest rate that a mixer has tried is its best one, it tries the next higher one.
+    """
     if len(profile.rates) == 1:
         return dict.fromkeys(names, profile.rates[0])
-    steps = profile.markov_steps if is_linguistic(task) else profile.steps
-    pilots = [
-        Run(task, name, WIDTH, PILOT_SEED, round(profile.pilot * steps), rate)
-        for name, rate in product(names, profile.rates)
-    ]
-    missing = [pilot for pilot in pilots if pilot not in done]
-    done.update(run(missing, f"learning rates, {task}"))
+    steps = round(profile.pilot * (profile.markov_steps if is_linguistic(task) else profile.steps))
+    pilots: dict[Run, TrainedModel] = {}
+    best: dict[str, float] = {}
+    tried = list(names)
+    for rates in (profile.rates, *((rate,) for rate in profile.higher_rates)):
+        wanted = [
+            Run(task, name, WIDTH, PILOT_SEED, steps, rate) for name, rate in product(tried, rates)
+        ]
+        missing = [pilot for pilot in wanted if pilot not in done]
+        if missing:
+            done.update(run(missing, f"learning rates, {task}"))
+        pilots.update((pilot, done[pilot]) for pilot in wanted)
+        best = {one.mixer: one.learning_rate for one in best_pilots(pilots)}
+        tried = [name for name in tried if best[name] == max(rates)]
+    return best
+
+
+def best_pilots(pilots: dict[Run, TrainedModel]) -> set[Run]:
+    """Return the pilot run of least loss of each task and mixer."""
+    best: dict[tuple[str, str], Run] = {}
+    for run, trained in pilots.items():
+        known = best.setdefault((run.task, run.mixer), run)
+        if _loss(trained) < _loss(pilots[known]):
+            best[run.task, run.mixer] = run
+    return set(best.values())
+
+
+def pilot_rows(pilots: dict[Run, TrainedModel]) -> dict[Run, dict[str, Any]]:
+    """Return what a table says of each pilot run."""
+    chosen = best_pilots(pilots)
     return {
-        name: min(
-            (one for one in pilots if one.mixer == name), key=lambda one: _loss(done[one])
-        ).learning_rate
-        for name in names
+        run: {
+            "task": run.task.partition(":")[0],
+            "mixer": run.mixer,
+            "learning_rate": run.learning_rate,
+            "steps": trained.steps,
+            "loss": trained.loss,
+            "accuracy": trained.accuracy,
+            "status": str(trained.status),
+            "chosen": run in chosen,
+        }
+        for run, trained in pilots.items()
     }
 
 

@@ -8,7 +8,6 @@ diagnosed at one length and measured at four times that length. Which runs there
 
 from __future__ import annotations
 
-import datetime
 import hashlib
 import math
 from collections.abc import Iterable, Sequence
@@ -20,35 +19,32 @@ import numpy as np
 
 from slrlab import _checks
 from slrlab._types import Report
-from slrlab.experiments.diagnosis import diagnose_scores
+from slrlab.experiments.retrieval.heads import HEADS_VERSION, diagnose_head, has_head
 from slrlab.experiments.retrieval.runs import (
     PAIRS,
     PILOT_SEED,
     PROFILES,
-    WIDTH,
     Run,
     check_of,
+    pilot_rows,
     study,
 )
 from slrlab.experiments.running.parallel import parallel_map, remember
 from slrlab.retrieval.extra import import_torch
 from slrlab.retrieval.tasks import MaxTask, NeedleTask, RecallTask, RetrievalTask
 from slrlab.retrieval.text import find_text
-from slrlab.retrieval.training import TrainedModel, evaluate, head_scores, head_weights
+from slrlab.retrieval.training import TrainedModel, evaluate, head_weights
 
 if TYPE_CHECKING:
     import pandas as pd
 
-TESTS_VERSION, HEADS_VERSION = 2, 2
-"""Raise one when a change of the tests, or of the heads, makes old results of them wrong."""
+TESTS_VERSION = 3
+"""Raise it when a change of the tests makes old results of them wrong."""
 
 NEEDLE_LENGTHS = (64, 256, 1024)
 ITEMS = (16, 64, 256, 1024, 4096)
 TRAINED_SIZES = {"recall": max(PAIRS), "max": MaxTask().items}
 """Pairs and items, the most that models are trained on."""
-
-HEAD_SEEDS = 2
-"""Seeds whose heads are diagnosed."""
 
 _LEAST_TEXT = 10_000  # bytes
 _LONG = 256  # length from which fewer test sequences give as many tokens
@@ -71,10 +67,22 @@ class _Trained:
 
 @dataclass(frozen=True)
 class RetrievalStudy:
-    """Tables of a study: a row for each test of each run, and one for each diagnosed head."""
+    """Tables of a study.
+
+    Attributes
+    ----------
+    tests
+        A row for each test of each run.
+    heads
+        A row for each diagnosed head: see `slrlab.experiments.retrieval.heads.diagnose_head`.
+    pilots
+        A row for each pilot run, with the learning rate that it tried and whether it was
+        ``chosen``; none if the profile has one rate.
+    """
 
     tests: pd.DataFrame
     heads: pd.DataFrame
+    pilots: pd.DataFrame
 
 
 def retrieval_study(
@@ -103,7 +111,7 @@ def retrieval_study(
     Returns
     -------
     RetrievalStudy
-        A row for each test of each run, and one for each diagnosed head.
+        A row for each test of each run, for each diagnosed head and for each pilot run.
 
     Raises
     ------
@@ -127,29 +135,39 @@ def retrieval_study(
     file = None if text is None else find_text(text)
     if file is not None and (size := file.stat().st_size) < _LEAST_TEXT:
         _checks.fail("text", f"a file of at least {_LEAST_TEXT} bytes", f"{file} with {size}")
-    with remember(out / f"retrieval-{profile}.sqlite"):
+    with remember(out / f"retrieval-{profile}.sqlite") as store:
         trained = study(chosen, out / "checkpoints", report, file)
-        final = {run: one for run, one in trained.items() if run.seed != PILOT_SEED}
-        items = [_Trained(run, chosen.sequences, one.vector) for run, one in final.items()]
+        pilots = {run: one for run, one in trained.items() if run.seed == PILOT_SEED}
+        items = [
+            _Trained(run, chosen.sequences, one.vector)
+            for run, one in trained.items()
+            if run not in pilots
+        ]
         tests = parallel_map(
             _tests, items, label="tests", report=report, key=lambda one: one.key("tests")
         )
-        attending = [one for one in items if _has_head(one.run)]
+        attending = [one for one in items if has_head(one.run)]
         known = f"head {HEADS_VERSION}"
         heads = parallel_map(
-            _head,
-            attending,
-            label="heads",
-            report=report,
-            key=lambda one: one.key(known),
+            _head, attending, label="heads", report=report, key=lambda one: one.key(known)
         )
-    shared = {"study": profile, "date": datetime.date.today().isoformat()}
+        finished = store.frame().set_index("key")["finished"].str[:10].to_dict()
+
+    def of(run: Run) -> Row:
+        """Return what all tables have of a run; the date is that of its training."""
+        return {"study": profile, "date": finished[run.key]}
+
     rows = [
-        _about(run, one) | {"failed": failed(run, one.status, several)} | row | shared
-        for (run, one), several in zip(final.items(), tests, strict=True)
+        _about(one.run, trained[one.run])
+        | {"failed": failed(one.run, trained[one.run].status, several)}
+        | row
+        | of(one.run)
+        for one, several in zip(items, tests, strict=True)
         for row in several
     ]
-    return RetrievalStudy(pd.DataFrame(rows), pd.DataFrame([row | shared for row in heads]))
+    diagnosed = [row | of(one.run) for one, row in zip(attending, heads, strict=True)]
+    tried = [row | of(run) for run, row in pilot_rows(pilots).items()]
+    return RetrievalStudy(pd.DataFrame(rows), pd.DataFrame(diagnosed), pd.DataFrame(tried))
 
 
 def _about(run: Run, trained: TrainedModel) -> Row:
@@ -193,7 +211,8 @@ def _gaze(trained: _Trained, task: RetrievalTask, sequences: int) -> Row:
     """Return the mean share of the weight on the answer, and the entropy of the shares.
 
     The entropy is 1 where all tokens have one weight. Shares are of absolute weights, so that they
-    exist without a normalisation, too; of sequences in which all weights are 0 there are none.
+    exist without a normalisation, too; of sequences in which all weights are 0 there are none, and
+    ``reading`` is the share of the others.
     """
     from scipy.special import xlogy
 
@@ -204,10 +223,11 @@ def _gaze(trained: _Trained, task: RetrievalTask, sequences: int) -> Row:
     read = total > 0.0
     shares, locations = sizes[read] / total[read, None], locations[read]
     if not len(shares):
-        return {"weight": math.nan, "entropy": math.nan}
+        return {"weight": math.nan, "entropy": math.nan, "reading": 0.0}
     entropies = -xlogy(shares, shares).sum(axis=1) / math.log(shares.shape[1])
     on_answer = np.take_along_axis(shares, locations[:, None], axis=1)
-    return {"weight": float(on_answer.mean()), "entropy": float(entropies.mean())}
+    found = {"weight": on_answer, "entropy": entropies, "reading": read}
+    return {name: float(values.mean()) for name, values in found.items()}
 
 
 def failed(run: Run, status: str, tests: Sequence[Row]) -> bool:
@@ -227,57 +247,8 @@ def failed(run: Run, status: str, tests: Sequence[Row]) -> bool:
     return status == "diverged" or any(not accuracy >= 2.0 * guess for accuracy in own)
 
 
-def _has_head(run: Run) -> bool:
-    """Return whether the head of a run is diagnosed."""
-    chosen = run.task in ("recall", "max") and run.width == WIDTH and run.seed < HEAD_SEEDS
-    return chosen and run.model.attends
-
-
-def head_task(task: str, times: int = 1) -> RetrievalTask:
-    """Return the data that a head is diagnosed on, ``times`` as long.
-
-    For a model of recall it is a needle among keys that are not asked for, so that irrelevant
-    scores have a law; zeros would all have one score.
-    """
-    if task == "max":
-        return MaxTask(items=times * ITEMS[0])
-    return NeedleTask(length=times * NEEDLE_LENGTHS[0], filler="unused")
-
-
 def _head(trained: _Trained) -> Row:
-    """Diagnose a head at one length, predict four times that length, and measure there.
-
-    The convolution lets a pair of recall be read at its value and at the token after it, and heads
-    learn either: the location is the one of the two with more hits at the length of the diagnosis.
-    """
-    run = trained.run
-    measured = {}
-    for times in (1, 4):
-        task = head_task(run.task, times)
-        scores, locations = head_scores(
-            run.model, trained.vector, task, seed=times, sequences=2 * trained.sequences
-        )
-        measured[times] = scores[:, :-1], locations  # the question itself is not a candidate
-    shifts = (0, 1) if run.task == "recall" else (0,)
-    rates = [_hits(*measured[1], shift).mean() for shift in shifts]
-    shift = shifts[int(np.argmax(rates))]
-    length, hits = measured[4][0].shape[1], _hits(*measured[4], shift)
-    row: Row = {"task": run.task, "mixer": run.mixer, "seed": run.seed, "shift": shift}
-    row |= {"tokens": measured[1][0].shape[1], "hit_rate": max(rates)}
-    row |= {"long_tokens": length, "long_hit_rate": hits.mean()}
-    row["long_hit_rate_error"] = hits.std() / math.sqrt(len(hits))
-    try:
-        head = diagnose_scores(measured[1][0], measured[1][1] + shift, at=[length])
-    except ValueError as refused:  # such as one score for all tokens, which has no law to fit
-        return row | {"status": "refused", "reason": str(refused)}
-    row |= {"signal": head.signal, "signal_error": head.estimate("signal").error}
-    row |= {"beyond": head.beyond, "fitted_hit_rate": head.predicted_hit_rate}
-    row |= {"predicted_hit_rate": head.predictions[0].hit_rate}
-    return row | {"status": str(head.status), "reason": ""}
-
-
-def _hits(scores: Any, locations: Any, shift: int) -> Any:
-    return (np.argmax(scores, axis=1) == locations + shift).astype(float)
+    return diagnose_head(trained.run, trained.vector, 2 * trained.sequences)
 
 
 def rank_correlation(

@@ -73,9 +73,9 @@ def bayes_alphas(task: Task) -> list[float]:
 def table(name: str) -> pd.DataFrame:
     """Return a stored table: ``population``, ``trained``, ``bayes`` or ``atlas``.
 
-    ``retrieval`` and ``retrieval-heads`` are a full run of ``slrlab retrieval``, which takes an
-    hour and more, and ``capacity`` has the numbers of a publication: `write_tables` leaves them as
-    they are.
+    ``retrieval``, ``retrieval-heads`` and ``retrieval-pilots`` are a full run of ``slrlab
+    retrieval``, which takes an hour and more, and ``capacity`` has the numbers of a publication:
+    `write_tables` leaves them as they are.
     """
     rows = pd.read_csv(_FOLDER / f"{name}.csv", dtype={"length": str})
     # rows are found by these numbers: every bit counts, and some readers miss the last one
