@@ -214,3 +214,16 @@ class Result:
             for name, value in self.to_dict().items()
         )
         return f"<table>{rows}</table>"
+
+
+@dataclass(frozen=True)
+class TrainedRisk(Result):
+    """Base of results with a test risk after training, ``test_risk``, and its standard error."""
+
+    test_risk: float
+    test_risk_error: float
+
+    @property
+    def risk(self) -> Estimate:
+        """The test risk with its error."""
+        return Estimate(self.test_risk, self.test_risk_error)

@@ -96,7 +96,7 @@ def bayes_thresholds(task: Task) -> BayesThresholds:
     channels = channel_class(task)
     if channels.known_key(task) is not None:
         only = 1.0 if task.noise == 0.0 else math.inf
-        return _result(task, Status.LIMIT, it=only, alg=only, informed=only)
+        return _result(task, Status.LIMIT, alpha_it=only, alpha_alg=only, alpha_informed=only)
     first, *others = channels.for_thresholds(task)
     if first.blind:
         raise ValueError(
@@ -109,17 +109,18 @@ def bayes_thresholds(task: Task) -> BayesThresholds:
     path = turning_points(curve, curve.walk(start, end))
     jump = _widest_jump(path, task.noise)
     if jump is None:
-        never, status = math.inf, _status(curve, math.inf, 0.0)
-        return _result(task, status, it=never, alg=never, informed=never, steps=curve.steps)
+        names, status = ("alpha_it", "alpha_alg", "alpha_informed"), _status(curve, math.inf, 0.0)
+        return _result(task, status, steps=curve.steps, **dict.fromkeys(names, math.inf))
     top, bottom = jump
     fine, error, steps = _fine_alpha(others, top)
-    it, alg, informed = 1.0, fine, 1.0
+    alphas = {"alpha_it": 1.0, "alpha_alg": fine, "alpha_informed": 1.0}
     if bottom is not None:
-        it, informed = _crossover(curve, path, top, bottom), bottom.alpha
+        alphas["alpha_it"] = _crossover(curve, path, top, bottom)
+        alphas["alpha_informed"] = bottom.alpha
     elif not fine - 1.0 > error:  # at a large signal it falls like e^{−ν/2}, soon below rounding
-        alg = 1.0
-    status, steps = _status(curve, fine, error), curve.steps + steps
-    return _result(task, status, it=it, alg=alg, informed=informed, error=error, steps=steps)
+        alphas["alpha_alg"] = 1.0
+    status = _status(curve, fine, error)
+    return _result(task, status, error=error, steps=curve.steps + steps, **alphas)
 
 
 def _widest_jump(
@@ -184,22 +185,13 @@ def _status(curve: Curve, alpha: float, error: float) -> Status:
 
 
 def _result(
-    task: Task,
-    status: Status,
-    *,
-    it: float,
-    alg: float,
-    informed: float,
-    error: float = 0.0,
-    steps: int = 0,
+    task: Task, status: Status, *, error: float = 0.0, steps: int = 0, **alphas: float
 ) -> BayesThresholds:
     return BayesThresholds(
         status=status,
-        alpha_it=it,
-        alpha_alg=alg,
-        alpha_informed=informed,
-        hard_phase=it < alg,
+        hard_phase=alphas["alpha_it"] < alphas["alpha_alg"],
         error=error,
         setting=Setting(task),
         steps=steps,
+        **alphas,
     )
