@@ -145,11 +145,6 @@ def heads_sgd(
     HeadsPath
         Overlaps of all heads and the risk at the recorded times.
 
-    Raises
-    ------
-    ValueError
-        If a number is out of range or the start has the wrong shape.
-
     Examples
     --------
     >>> from slrlab import MultiHeadSLR, heads_sgd
