@@ -73,6 +73,11 @@ def positive(value: Any, name: str, *, finite: bool = True) -> float:
     return real(value, name, accepted=accepted, low=0.0, open_low=True, finite=finite)
 
 
+def within(value: Any, name: str, low: float, high: float) -> float:
+    """Return a number from ``low`` to ``high``."""
+    return real(value, name, accepted=f"a number from {low:g} to {high:g}", low=low, high=high)
+
+
 def integer(value: Any, name: str, *, low: int = 1, high: int = 0) -> int:
     """Return a whole number ``>= low``; ``3.0`` is accepted, ``1.5`` and ``True`` are not.
 

@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Any, ClassVar, Self
 
 from slrlab._errors import ComputationError
-from slrlab._types import DataFrame
+from slrlab._types import DataFrame, FloatArray
 
 
 class Status(StrEnum):
@@ -91,11 +91,10 @@ class Estimate:
         """
         import numpy as np
 
-        numbers = np.asarray(values, dtype=float)
+        numbers = np.asarray(values, dtype=float).ravel()
         if numbers.size < 2:
             return cls(float(numbers.mean()), math.nan, 0.0)
-        error = float(numbers.std(ddof=1)) / math.sqrt(numbers.size)
-        return cls(float(numbers.mean()), error, numbers.size - 1.0)
+        return cls(float(numbers.mean()), float(standard_error(numbers)), numbers.size - 1.0)
 
     def z_score(self, other: float | Estimate) -> float:
         """Return the distance to ``other`` in standard errors of the difference."""
@@ -121,6 +120,17 @@ class Estimate:
         return f"({self.value / unit:.{digits}f} ± {self.error / unit:.{digits}f})e{power}"
 
 
+def standard_error(rows: FloatArray) -> FloatArray:
+    """Return the standard error of the mean of independent rows, for each column.
+
+    >>> import numpy as np
+    >>> standard_error(np.array([[1.0, 0.0], [3.0, 0.0]])).tolist()
+    [1.0, 0.0]
+    """
+    error: FloatArray = rows.std(axis=0, ddof=1) / math.sqrt(len(rows))
+    return error
+
+
 def plain(value: Any) -> Any:
     """Return a value in types of strict JSON; infinities and nan become strings."""
     if isinstance(value, float) and not math.isfinite(value):
@@ -138,8 +148,8 @@ def plain(value: Any) -> Any:
     return value
 
 
-def _shown(value: Any, error: Any) -> str:
-    """Return a value as text, rounded to its error if it has one."""
+def as_text(value: Any, error: Any = None) -> str:
+    """Return a value as text, a number to six digits or, if it has one, rounded to its error."""
     if isinstance(value, bool | str) or not isinstance(error, float):
         return f"{value:.6g}" if isinstance(value, float) else str(value)
     return str(Estimate(float(value), error))
@@ -194,7 +204,7 @@ class Result:
         for name, value in values.items():
             hidden = name in ("status", "error") or name.endswith("_error")
             if not hidden and isinstance(value, bool | int | float | str):
-                lines.append(f"  {name:<20} {_shown(value, errors.get(name))}")
+                lines.append(f"  {name:<20} {as_text(value, errors.get(name))}")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -204,3 +214,16 @@ class Result:
             for name, value in self.to_dict().items()
         )
         return f"<table>{rows}</table>"
+
+
+@dataclass(frozen=True)
+class TrainedRisk(Result):
+    """Base of results with a test risk after training, ``test_risk``, and its standard error."""
+
+    test_risk: float
+    test_risk_error: float
+
+    @property
+    def risk(self) -> Estimate:
+        """The test risk with its error."""
+        return Estimate(self.test_risk, self.test_risk_error)

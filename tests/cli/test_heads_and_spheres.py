@@ -84,7 +84,7 @@ def test_too_many_dimensions_are_refused(run):
         (("marion", "--start", "here"), "--start must be one of random, manifold, got here"),
         (
             ("marion", "--relevant-std", "0"),
-            "--relevant-std must be a number in [0.01, 100], got 0.0",
+            "--relevant-std must be a number from 0.01 to 100, got 0.0",
         ),
     ],
 )

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from slrlab import _checks
+from slrlab._result import as_text
 from slrlab.cli.app import command
 from slrlab.cli.console import Output, print_json, print_table, progress
 from slrlab.cli.options import POSITIVE, RESULTS, SEED, default, given, option, parser
@@ -138,8 +139,5 @@ def _show(flow: Flow, files: dict[str, str], output: Output) -> None:
         return
     if flow.destination is not None:
         shown["destination"] = str(flow.destination)
-    rows = [
-        (name, f"{value:.6g}" if isinstance(value, float) else str(value))
-        for name, value in shown.items()
-    ]
+    rows = [(name, as_text(value)) for name, value in shown.items()]
     print_table("Where training goes", ("quantity", "value"), rows)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
+from slrlab._result import as_text
 from slrlab.cli.app import command
 from slrlab.cli.console import Output, print_json, print_table, progress
 from slrlab.cli.options import (
@@ -87,6 +88,6 @@ def marion(
     if output.as_json:
         print_json(shown)
     else:
-        rows = [(n, f"{x:.6g}" if isinstance(x, float) else str(x)) for n, x in shown.items()]
+        rows = [(name, as_text(value)) for name, value in shown.items()]
         print_table("Training on the sphere", ("quantity", "value"), rows)
     return result.status.usable

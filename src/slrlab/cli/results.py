@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+from slrlab._result import as_text
 from slrlab._types import DataFrame
 from slrlab.cli.app import command
 from slrlab.cli.console import Output, print_json, print_lines, print_table
@@ -83,13 +84,9 @@ def print_points(frame: DataFrame) -> None:
         name for name in shown.columns if len(shown) > 1 and shown[name].astype(str).nunique() <= 1
     ]
     shared = [name for name in same if shown[name].notna().all()]
-    common = ", ".join(f"{name} {_cell(shown[name].iloc[0])}" for name in shared)
+    common = ", ".join(f"{name} {as_text(shown[name].iloc[0])}" for name in shared)
     shown = shown.drop(columns=same)
-    rows = [[_cell(value) for value in row] for row in shown.head(_SHOWN).itertuples(index=False)]
+    rows = [[as_text(value) for value in row] for row in shown.head(_SHOWN).itertuples(index=False)]
     more = f", the first {_SHOWN} shown" if len(frame) > _SHOWN else ""
     title = f"{len(frame)} points{more}" + (f": {common}" if common else "")
     print_table(title, [str(name) for name in shown.columns], rows)
-
-
-def _cell(value: object) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -217,11 +217,6 @@ def departure(
     Departure
         A point for each value: three risks, the best activation and the hit rate.
 
-    Raises
-    ------
-    ValueError
-        If the direction is unknown or a value is out of range, before any work.
-
     Examples
     --------
     >>> from slrlab import departure

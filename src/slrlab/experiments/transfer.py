@@ -308,28 +308,25 @@ def _from_length(item: _Item) -> tuple[float, float, tuple[TransferPoint, ...]]:
 def _point(vectors: FittedVectors, use: int, rule: str) -> TransferPoint:
     there = replace(vectors.setting.task, length=LengthLaw.of(use))
     fit = vectors.setting.task.length.longest
-    factor, risk, error, status, note = math.nan, math.nan, math.nan, vectors.status, ""
-    if status.usable:
+    given: dict[str, Any] = {"status": vectors.status, "note": ""}
+    given |= dict.fromkeys(("factor", "risk", "error"), math.nan)
+    if vectors.status.usable:
         try:
-            factor, how = _factor(vectors, there, rule, fit, use)
-            risk, error, accuracy = vectors.risk_at(there, factor)
-            status = Status.worst([status, how, accuracy])
+            given["factor"], how = _factor(vectors, there, rule, fit, use)
+            given["risk"], given["error"], accuracy = vectors.risk_at(there, given["factor"])
+            given["status"] = Status.worst([vectors.status, how, accuracy])
         except ComputationError as problem:
-            status, note = Status.FAILED, str(problem)
+            given |= {"status": Status.FAILED, "note": str(problem)}
     overlaps = {name: getattr(vectors, name) for name in ("m_k", "m_v", "q_k", "q_v", "bias")}
     return TransferPoint(
-        status=status,
         rule=rule,
         fit=fit,
         use=use,
-        factor=factor,
-        risk=risk,
-        error=error,
         refitted_risk=math.nan,
         refitted_error=math.nan,
         bayes_risk=bayes_risk(there).risk,
-        note=note,
         setting=vectors.setting,
+        **given,
         **overlaps,
     )
 

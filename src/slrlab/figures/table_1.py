@@ -24,7 +24,7 @@ from slrlab.model.tasks import MaxSLR, SpikedSLR, Task
 from slrlab.simulation.data.monte_carlo import finite_dimension_risk
 from slrlab.theory.moments.selected import selected_score_mean
 from slrlab.theory.population.bayes_risk import bayes_risk
-from slrlab.theory.population.closed_forms import best_elementwise_risk, linear_risk
+from slrlab.theory.population.closed_forms import best_elementwise_risk, linear_keys, linear_risk
 from slrlab.theory.population.minimal import PopulationRisk, minimal_risk
 
 ABOUT = About(
@@ -87,13 +87,9 @@ def _tasks() -> list[Task]:
 
 def _linear() -> Iterator[Row]:
     for task in _tasks():
-        minimum, mean = minimal_risk(task, "linear"), task.length.mean
-        if isinstance(task, MaxSLR):
-            m_k = selected_score_mean(task)
-        else:
-            m_k = math.sqrt(SIGNAL) * (mean - 1.0) / mean
+        minimum = minimal_risk(task, "linear")
         yield _exact(task, "linear", "risk", linear_risk(task), minimum)
-        yield _exact(task, "linear", "best m_k", m_k, minimum)
+        yield _exact(task, "linear", "best m_k", linear_keys(task), minimum)
 
 
 def _best() -> Iterator[Row]:

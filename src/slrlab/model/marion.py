@@ -56,10 +56,7 @@ class MarionSLR(IndependentTask):
         *,
         relevant_std: float = math.sqrt(0.5),
     ) -> None:
-        accepted = f"a number in [{_LEAST:g}, {_MOST:g}]"
-        relevant_std = _checks.real(
-            relevant_std, "relevant_std", accepted=accepted, low=_LEAST, high=_MOST
-        )
+        relevant_std = _checks.within(relevant_std, "relevant_std", _LEAST, _MOST)
         object.__setattr__(self, "relevant_std", relevant_std)
         super().__init__(signal, length, noise)
 

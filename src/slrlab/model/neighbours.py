@@ -45,9 +45,7 @@ class HardNegativeSLR(ArrangementTask):
     def __init__(
         self, signal: float, length: LengthLike, noise: float = 0.0, *, similarity: float = 0.5
     ) -> None:
-        accepted = "a number from 0 to 1"
-        similarity = _checks.real(similarity, "similarity", accepted=accepted, low=0.0, high=1.0)
-        object.__setattr__(self, "similarity", similarity)
+        object.__setattr__(self, "similarity", _checks.within(similarity, "similarity", 0.0, 1.0))
         super().__init__(signal, length, noise)
 
     @property
@@ -114,9 +112,7 @@ class VarianceSLR(TiltedTask):
     def __init__(
         self, signal: float, length: LengthLike, noise: float = 0.0, *, variance: float = 2.0
     ) -> None:
-        accepted = "a number from 0.01 to 25"
-        variance = _checks.real(variance, "variance", accepted=accepted, low=0.01, high=25.0)
-        object.__setattr__(self, "variance", variance)
+        object.__setattr__(self, "variance", _checks.within(variance, "variance", 0.01, 25.0))
         super().__init__(signal, length, noise)
 
     @property

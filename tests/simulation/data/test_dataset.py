@@ -220,7 +220,11 @@ def test_free_memory_is_that_of_the_machine_or_its_control_group(monkeypatch, tm
         ({"dtype": "int8"}, ValueError, "dtype must be one of float32, float64, got int8"),
         ({"threads": 0}, ValueError, "threads must be a whole number >= 1, got 0"),
         ({"task": SpikedSLR(math.inf, 2)}, ValueError, "signal must be finite to draw tokens"),
-        ({"task": "spiked"}, TypeError, "task must be of a known family, got str"),
+        (
+            {"task": "spiked"},
+            TypeError,
+            "task must be one of TiltedTask, SelectionTask",
+        ),
     ],
 )
 def test_bad_numbers_are_named(changes, kind, message):

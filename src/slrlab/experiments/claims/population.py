@@ -6,13 +6,16 @@ import itertools
 import math
 from collections.abc import Iterator
 
-from slrlab._types import Report
+import numpy as np
+
+from slrlab._types import FloatArray, Report
 from slrlab.experiments.claims.checks import Check, Claim, below, equal, sampled
 from slrlab.experiments.rates import rate_fits
 from slrlab.model.activations import ACTIVATIONS, Activation
 from slrlab.model.lengths import LengthLaw
 from slrlab.model.order_parameters import OrderParameters
 from slrlab.model.tasks import MaxSLR, SpikedSLR, Task
+from slrlab.numerics.differences import central_differences
 from slrlab.simulation.data.monte_carlo import finite_dimension_risk, posterior_mean_risk
 from slrlab.theory.moments import attention_moments
 from slrlab.theory.population.bayes_risk import bayes_risk
@@ -46,9 +49,11 @@ def _c2() -> Iterator[Check]:
         bayes = bayes_risk(task).risk
         at = ("softmax at c_ν k*, v*", risk_at(task, "softmax", OrderParameters(scale, 1.0)).risk)
         yield equal(_name(task), at, ("Bayes", bayes), tolerance=1e-10)
-        h = 1e-3
-        up, down = (risk_at(task, "softmax", OrderParameters(scale + s, 1.0)).risk for s in (h, -h))
-        slope = (up - down) / (2 * h)
+
+        def risk(m_k: FloatArray, task: Task = task) -> float:
+            return risk_at(task, "softmax", OrderParameters(float(m_k[0]), 1.0)).risk
+
+        slope = float(central_differences(risk, np.array([scale]), 1e-3)[0])
         yield equal(_name(task), ("∂E/∂m_k there", slope), ("0", 0.0), tolerance=1e-6)
 
 

@@ -172,11 +172,6 @@ def compare_descent(
     FlowComparison
         The flow, the descents and their differences, quantity by quantity.
 
-    Raises
-    ------
-    ValueError
-        If a number is out of range or the start is invalid.
-
     Examples
     --------
     >>> from slrlab import SpikedSLR, compare_descent
@@ -219,11 +214,6 @@ def compare_sgd(
     -------
     FlowComparison
         The flow, the runs and their differences, quantity by quantity.
-
-    Raises
-    ------
-    ValueError
-        As `compare_descent`.
 
     Examples
     --------

@@ -228,11 +228,6 @@ def specialisation(
     Specialisation
         A run for each seed: both paths and their stages.
 
-    Raises
-    ------
-    ValueError
-        If a number is out of range.
-
     Examples
     --------
     >>> from slrlab import MultiHeadSLR, specialisation

@@ -55,11 +55,6 @@ def compare_sphere(
     FlowComparison
         The flow, the descents and their differences, quantity by quantity.
 
-    Raises
-    ------
-    ValueError
-        As `compare_descent`.
-
     Examples
     --------
     >>> from slrlab import MarionSLR, Sphere, compare_sphere
@@ -211,11 +206,6 @@ def sphere_training(
     -------
     SphereTraining
         The flow and, with a ``rate``, the descent from each start, and where they end.
-
-    Raises
-    ------
-    ValueError
-        If a number is out of range or the start is unknown.
 
     Examples
     --------

@@ -79,11 +79,6 @@ class Sweep:
     name
         A title.
 
-    Raises
-    ------
-    ValueError
-        If a name is unknown or a setting is out of range.
-
     Examples
     --------
     >>> sweep = Sweep("population", grid={"signal": [1.0, 2.0], "activation": ["softmax", "erf"]})

@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,13 +22,19 @@ from slrlab import _checks
 from slrlab._errors import TooLargeError
 from slrlab._machine import allowed_memory, cores, in_gib
 from slrlab._types import FloatArray, Report
-from slrlab.model.arrangements import ArrangementTask, relevant_count
-from slrlab.model.marion import MarionSLR
-from slrlab.model.tasks import SelectionTask, Task, TiltedTask
+from slrlab.model.arrangements import relevant_count
+from slrlab.model.tasks import Task
 from slrlab.model.token_laws import TokenLaw
-from slrlab.simulation.data.packing import Sequences, checked_labels, pack
+from slrlab.simulation.data.packing import (
+    Sequences,
+    Tables,
+    checked_labels,
+    offsets_of,
+    pack,
+    tables_by_length,
+)
+from slrlab.simulation.data.placing import Block, placement
 
-Tables: TypeAlias = list[tuple[npt.NDArray[Any], npt.NDArray[Any]]]
 _BATCH = 1 << 24  # numbers of fresh data in memory at a time
 _BLOCK = 1 << 20  # numbers drawn at a time; the data of a seed depend on it
 _TEACHER, _LENGTHS, _TOKENS = range(3)
@@ -188,8 +194,7 @@ def draw_dataset(
     dim = _checks.integer(dim, "dim", low=2)
     samples = _checks.integer(samples, "samples")
     kind, law = precision(dtype), TokenLaw.of(token_law)
-    if not isinstance(task, TiltedTask | SelectionTask | ArrangementTask | MarionSLR):
-        raise TypeError(f"task must be of a known family, got {type(task).__name__}")
+    place = placement(task)
     if task.has_infinite_score:
         raise ValueError("signal must be finite to draw tokens of this task, got inf")
     check_memory(task, dim, samples, dtype)
@@ -198,7 +203,7 @@ def draw_dataset(
     elif teacher.dim != dim:
         raise ValueError(f"teacher must have dimension {dim}, got {teacher.dim}")
     lengths = task.length.sample(_generator(seed, _LENGTHS, stream), samples)
-    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    offsets = offsets_of(lengths)
     tokens = np.empty((int(offsets[-1]), dim), dtype=kind)
     labels = np.empty(samples)
     relevant = relevant_count(task)
@@ -212,7 +217,7 @@ def draw_dataset(
         rng = _generator(seed, _TOKENS, stream, block)
         starts = offsets[low:high] - offsets[low]
         law.fill(rng, tokens[rows], lengths[low:high])
-        chosen = _place(task, teacher, rng, tokens[rows], starts, lengths[low:high])
+        chosen = place(task, Block(teacher.keys, rng, tokens[rows], starts, lengths[low:high]))
         locations[low:high] = chosen - starts[:, None]
         values = tokens[rows][chosen.ravel()].astype(float) @ teacher.values / math.sqrt(dim)
         sums = values.reshape(chosen.shape).sum(axis=1) / math.sqrt(relevant)
@@ -266,71 +271,6 @@ def check_memory(task: Task, dim: int, samples: int, dtype: str) -> None:
             f"{dtype}, got {dim} (the tokens would take {in_gib(needed)}, "
             f"{in_gib(allowed)} may be used)"
         )
-
-
-def tables_by_length(starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> Tables:
-    """Return, for each length, its sequences and the rows of their tokens as a table."""
-    tables = []
-    for length in np.unique(lengths):
-        same = np.flatnonzero(lengths == length)
-        tables.append((same, starts[same, None] + np.arange(length)))
-    return tables
-
-
-def _place(
-    task: TiltedTask | SelectionTask | ArrangementTask | MarionSLR,
-    teacher: Teacher,
-    rng: np.random.Generator,
-    tokens: npt.NDArray[Any],
-    starts: npt.NDArray[np.int64],
-    lengths: npt.NDArray[np.int64],
-) -> npt.NDArray[np.int64]:
-    """Give the tokens of a block of sequences the law of the task; return the relevant rows.
-
-    They are those of each sequence, one for each relevant token.
-    """
-    root = math.sqrt(tokens.shape[1])
-    if isinstance(task, ArrangementTask):
-        return _arrange(task, teacher, rng, tokens, starts, lengths)
-    if isinstance(task, SelectionTask):
-        scores = np.einsum("td,d->t", tokens, teacher.keys) / root
-        rows = np.empty_like(starts)
-        for same, table in tables_by_length(starts, lengths):
-            rows[same] = starts[same] + task.select(rng, scores[table])
-        return rows[:, None]
-    rows = starts + rng.integers(lengths)
-    if isinstance(task, MarionSLR):
-        tokens[rows] *= task.relevant_std
-        tokens[rows] += (task.shift / root * teacher.keys).astype(tokens.dtype)
-        return rows[:, None]
-    shift = task.gaussian_shift
-    if shift is not None:
-        tokens[rows] += (shift / root * teacher.keys).astype(tokens.dtype)
-        return rows[:, None]
-    # move the relevant token along k* until its score has the law of the task
-    now = np.einsum("td,d->t", tokens[rows], teacher.keys) / root
-    wanted = task.sample_relevant(rng, rows.size)
-    along = teacher.keys * root / (teacher.keys @ teacher.keys)
-    tokens[rows] += ((wanted - now)[:, None] * along).astype(tokens.dtype)
-    return rows[:, None]
-
-
-def _arrange(
-    task: ArrangementTask,
-    teacher: Teacher,
-    rng: np.random.Generator,
-    tokens: npt.NDArray[Any],
-    starts: npt.NDArray[np.int64],
-    lengths: npt.NDArray[np.int64],
-) -> npt.NDArray[np.int64]:
-    """Move the placed tokens along ``k*``, at random locations; return the relevant rows."""
-    shifts = task.shifts
-    rows = np.empty((starts.size, shifts.size), dtype=np.int64)
-    for same, table in tables_by_length(starts, lengths):
-        rows[same] = rng.permuted(table, axis=1)[:, : shifts.size]
-    for column, shift in zip(rows.T, shifts / math.sqrt(tokens.shape[1]), strict=True):
-        tokens[column] += (shift * teacher.keys).astype(tokens.dtype)
-    return rows[:, : task.kinds[0].count]
 
 
 def _generator(seed: int, *key: int) -> np.random.Generator:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from slrlab._types import FloatArray
 
 Sequences: TypeAlias = npt.NDArray[Any] | Sequence[npt.ArrayLike]
+Tables: TypeAlias = list[tuple[npt.NDArray[Any], npt.NDArray[Any]]]
 _REAL = "fiub"  # kinds of arrays that hold real numbers
 _ACCEPTED = "an array of shape (N, L, D) or a list of (L, D) arrays of real numbers"
 
@@ -44,7 +45,21 @@ def pack(
         raise ValueError(f"X must hold finite numbers only (as {kind.name}), got nan or inf")
     if not tokens.flags.writeable:  # for a read-only array Numba would compile all kernels again
         tokens = tokens.copy()
-    return tokens, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    return tokens, offsets_of(lengths)
+
+
+def offsets_of(lengths: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    """Return the first row of each sequence, and the number of all rows, from their lengths."""
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+
+
+def tables_by_length(starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> Tables:
+    """Return, for each length, its sequences and the rows of their tokens as a table."""
+    tables = []
+    for length in np.unique(lengths):
+        same = np.flatnonzero(lengths == length)
+        tables.append((same, starts[same, None] + np.arange(length)))
+    return tables
 
 
 def checked_labels(labels: npt.ArrayLike, count: int) -> FloatArray:

@@ -71,11 +71,6 @@ def gradient_descent(
     Trajectory
         Overlaps and risk along the descent.
 
-    Raises
-    ------
-    ValueError
-        If a number is out of range or the start has the wrong shape.
-
     Examples
     --------
     >>> from slrlab import SpikedSLR, draw_dataset, gradient_descent

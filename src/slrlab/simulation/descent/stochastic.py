@@ -23,6 +23,7 @@ from slrlab.model.activations import Activation
 from slrlab.model.sphere import Sphere
 from slrlab.model.tasks import Task
 from slrlab.simulation.data.dataset import Dataset, Teacher, draw_dataset, fresh_batches
+from slrlab.simulation.data.packing import offsets_of
 from slrlab.simulation.descent.full_batch import begin, ridges
 from slrlab.simulation.descent.trajectory import Recorder, Trajectory, ran_away
 from slrlab.simulation.training.erm import trainable
@@ -344,6 +345,6 @@ def _with_images(data: Dataset, teacher: Teacher) -> Dataset:
 def _subset(data: Dataset, chosen: Indices) -> Dataset:
     """Return the chosen sequences, packed."""
     lengths = data.lengths[chosen]
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    offsets = offsets_of(lengths)
     rows = np.arange(offsets[-1]) + np.repeat(data.offsets[chosen] - offsets[:-1], lengths)
     return Dataset(data.tokens[rows], offsets, data.labels[chosen])

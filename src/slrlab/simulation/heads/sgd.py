@@ -28,6 +28,7 @@ from slrlab.model.heads import (
     make_heads_activation,
 )
 from slrlab.model.heads_path import HeadsOverlaps, HeadsPath
+from slrlab.simulation.data.packing import offsets_of
 
 _BLOCK = 1 << 21  # numbers of fresh tokens held at a time: part of the meaning of a seed
 _RUNAWAY = 1e4  # |k|²/D or |v|²/D from which a path counts as diverged
@@ -72,7 +73,7 @@ def draw_heads_data(
     """Draw labelled sequences in ``R^D``, the relevant token at a random location."""
     K, dim = task.directions, teachers.shape[1]
     lengths = task.length.sample(rng, samples)
-    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    offsets = offsets_of(lengths)
     tokens = rng.standard_normal((int(offsets[-1]), dim), dtype=np.float32)
     chosen = rng.choice(K, size=samples, p=task.probabilities)
     rows = offsets[:-1] + rng.integers(lengths)
@@ -143,11 +144,6 @@ def heads_sgd(
     -------
     HeadsPath
         Overlaps of all heads and the risk at the recorded times.
-
-    Raises
-    ------
-    ValueError
-        If a number is out of range or the start has the wrong shape.
 
     Examples
     --------

@@ -35,7 +35,8 @@ import numpy as np
 
 from slrlab._types import FloatArray
 from slrlab.model.tasks import Task
-from slrlab.simulation.data.dataset import Dataset, Tables
+from slrlab.simulation.data.dataset import Dataset
+from slrlab.simulation.data.packing import Tables
 from slrlab.simulation.message_passing.output_channel import LocationModel, location_model
 from slrlab.simulation.training.objective import chunks_of
 

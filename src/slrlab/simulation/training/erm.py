@@ -14,7 +14,7 @@ import numpy as np
 
 from slrlab import _checks
 from slrlab._plot import axes_of, mark_of
-from slrlab._result import Estimate, Result, Status, plain
+from slrlab._result import Estimate, Status, TrainedRisk, plain
 from slrlab._types import Axes, Report
 from slrlab.model.activation_code import activation_code
 from slrlab.model.activations import Activation, make_activation
@@ -60,7 +60,7 @@ class ErmRun:
 
 
 @dataclass(frozen=True)
-class ErmSimulation(Result):
+class ErmSimulation(TrainedRisk):
     """Attention trained on simulated data, averaged over seeds.
 
     Attributes
@@ -86,8 +86,6 @@ class ErmSimulation(Result):
         Each training.
     """
 
-    test_risk: float
-    test_risk_error: float
     train_mse: float
     objective: float
     m_k: float
@@ -107,11 +105,6 @@ class ErmSimulation(Result):
     start: str
     setting: Setting
     runs: tuple[ErmRun, ...]
-
-    @property
-    def risk(self) -> Estimate:
-        """Test risk with its standard error."""
-        return Estimate(self.test_risk, self.test_risk_error)
 
     def estimate(self, name: str) -> Estimate:
         """Return a number with its standard error over seeds.

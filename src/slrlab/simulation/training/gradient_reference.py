@@ -10,7 +10,7 @@ import numpy.typing as npt
 from slrlab._types import FloatArray
 from slrlab.model.activation_code import ActivationNumbers
 from slrlab.model.weights_reference import CodedWeights
-from slrlab.simulation.data.dataset import tables_by_length
+from slrlab.simulation.data.packing import tables_by_length
 
 
 def loss_and_gradient(

@@ -75,9 +75,11 @@ class SelectionChannel:
     @cached_property
     def _samples(self) -> list[tuple[int, float, FloatArray]]:
         """Standard normals ``(replicate, sample, 2L + 1)`` for each length and its weight."""
-        law, sample = self.task.length, (self.log2_size, REPLICATES, self.seed)
-        normals = (np.stack(list(normal_replicates(2 * n + 1, *sample))) for n in law.lengths)
-        return list(zip(law.lengths, law.probabilities, normals, strict=True))
+        sample = self.log2_size, REPLICATES, self.seed
+        return [
+            (n, p, np.stack(list(normal_replicates(2 * n + 1, *sample))))
+            for n, p in self.task.length.pairs()
+        ]
 
     def moments(self, overlaps: BayesOverlaps) -> ChannelMoments:
         """Return ``M_k``, ``s²M_v`` and ``E log Z``."""

@@ -96,7 +96,7 @@ def bayes_thresholds(task: Task) -> BayesThresholds:
     channels = channel_class(task)
     if channels.known_key(task) is not None:
         only = 1.0 if task.noise == 0.0 else math.inf
-        return _result(task, (only, only, only), 0.0, Status.LIMIT, 0)
+        return _result(task, Status.LIMIT, alpha_it=only, alpha_alg=only, alpha_informed=only)
     first, *others = channels.for_thresholds(task)
     if first.blind:
         raise ValueError(
@@ -109,15 +109,18 @@ def bayes_thresholds(task: Task) -> BayesThresholds:
     path = turning_points(curve, curve.walk(start, end))
     jump = _widest_jump(path, task.noise)
     if jump is None:
-        return _result(task, (math.inf,) * 3, 0.0, _status(curve, math.inf, 0.0), curve.steps)
+        names, status = ("alpha_it", "alpha_alg", "alpha_informed"), _status(curve, math.inf, 0.0)
+        return _result(task, status, steps=curve.steps, **dict.fromkeys(names, math.inf))
     top, bottom = jump
-    alpha_alg, error, steps = _fine_alpha(others, top)
-    if bottom is None:
-        # at a large signal alpha_alg − 1 falls like e^{−ν/2}, soon below rounding
-        alphas = (1.0, alpha_alg if alpha_alg - 1.0 > error else 1.0, 1.0)
-    else:
-        alphas = (_crossover(curve, path, top, bottom), alpha_alg, bottom.alpha)
-    return _result(task, alphas, error, _status(curve, alpha_alg, error), curve.steps + steps)
+    fine, error, steps = _fine_alpha(others, top)
+    alphas = {"alpha_it": 1.0, "alpha_alg": fine, "alpha_informed": 1.0}
+    if bottom is not None:
+        alphas["alpha_it"] = _crossover(curve, path, top, bottom)
+        alphas["alpha_informed"] = bottom.alpha
+    elif not fine - 1.0 > error:  # at a large signal it falls like e^{−ν/2}, soon below rounding
+        alphas["alpha_alg"] = 1.0
+    status = _status(curve, fine, error)
+    return _result(task, status, error=error, steps=curve.steps + steps, **alphas)
 
 
 def _widest_jump(
@@ -182,16 +185,13 @@ def _status(curve: Curve, alpha: float, error: float) -> Status:
 
 
 def _result(
-    task: Task, alphas: tuple[float, ...], error: float, status: Status, steps: int
+    task: Task, status: Status, *, error: float = 0.0, steps: int = 0, **alphas: float
 ) -> BayesThresholds:
-    alpha_it, alpha_alg, alpha_informed = alphas
     return BayesThresholds(
         status=status,
-        alpha_it=alpha_it,
-        alpha_alg=alpha_alg,
-        alpha_informed=alpha_informed,
-        hard_phase=alpha_it < alpha_alg,
+        hard_phase=alphas["alpha_it"] < alphas["alpha_alg"],
         error=error,
         setting=Setting(task),
         steps=steps,
+        **alphas,
     )

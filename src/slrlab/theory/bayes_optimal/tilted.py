@@ -251,10 +251,7 @@ class TiltedChannel:
 
     def _relevant_log_z(self, law: TokenLaw, s: float) -> float:
         """Return ``E log Z`` without the other tokens: ``E log(ψ_ε/L)``, ``ψ`` normalised."""
-        lengths = self.task.length
-        log_length = math.fsum(
-            p * math.log(n) for n, p in zip(lengths.lengths, lengths.probabilities, strict=True)
-        )
+        log_length = math.fsum(p * math.log(n) for n, p in self.task.length.pairs())
         sharpness = math.inf if s == 0.0 else -math.log(s)
         return law.log_ratio - 0.5 + sharpness - 0.5 * math.log(2.0 * math.pi) - log_length
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from slrlab import _checks
 from slrlab._plot import draw_quantities
-from slrlab._result import Result, Status
+from slrlab._result import Result, Status, standard_error
 from slrlab._types import Axes, FloatArray
 from slrlab.model.setting import Setting
 from slrlab.model.tasks import Task
@@ -115,8 +115,7 @@ def amp_state_evolution(task: Task, *, alpha: float, steps: int = 20) -> AmpStat
 def _combine(paths: FloatArray, status: Status) -> tuple[FloatArray, float]:
     """Return the path of the result and the largest error on it."""
     if status is Status.SAMPLED:  # from whole paths, because errors grow along them
-        error = paths.std(axis=0, ddof=1) / math.sqrt(len(paths))
-        return paths.mean(axis=0), float(error.max())
+        return paths.mean(axis=0), float(standard_error(paths).max())
     return paths[0], float(np.abs(paths[0] - paths[-1]).max())
 
 

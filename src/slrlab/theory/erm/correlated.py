@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from slrlab import _checks
-from slrlab._result import Estimate, Result
+from slrlab._result import TrainedRisk
 from slrlab._types import FloatArray, Report
 from slrlab.model.activations import Activation
 from slrlab.model.tasks import SelectionTask, SpikedSLR, Task
@@ -115,7 +115,7 @@ class _CorrelatedProblem(Problem):
 
 
 @dataclass(frozen=True)
-class CorrelatedTheory(Result):
+class CorrelatedTheory(TrainedRisk):
     """Trained attention on correlated tokens, as ``N, D → ∞``.
 
     Attributes
@@ -134,8 +134,6 @@ class CorrelatedTheory(Result):
         The same in coordinates in which the tokens are uncorrelated.
     """
 
-    test_risk: float
-    test_risk_error: float
     train_mse: float
     m_k: float
     m_v: float
@@ -145,11 +143,6 @@ class CorrelatedTheory(Result):
     signal_factor: float
     replicon: float
     uncorrelated: ErmTheory
-
-    @property
-    def risk(self) -> Estimate:
-        """The test risk with its error."""
-        return Estimate(self.test_risk, self.test_risk_error)
 
 
 def correlated_theory(

@@ -59,10 +59,8 @@ def large_alpha(task: Task, activation: Activation | str, *, seed: int = 0) -> L
 
     Parameters
     ----------
-    task
-        The task.
-    activation
-        The activation that is trained.
+    task, activation
+        The task, and the activation that is trained.
     seed
         Seed of the sample over which the correction is averaged.
 

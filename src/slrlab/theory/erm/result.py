@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from slrlab._result import Estimate, Result
+from slrlab._result import Estimate, Result, TrainedRisk
 from slrlab.model.setting import Setting
 
 
@@ -26,7 +26,7 @@ class ErmBranch(Result):
 
 
 @dataclass(frozen=True)
-class ErmTheory(Result):
+class ErmTheory(TrainedRisk):
     """Trained attention in the limit ``N, D → ∞`` at fixed ``α = N/D``.
 
     Attributes
@@ -60,8 +60,6 @@ class ErmTheory(Result):
         Task, activation, ``alpha`` and the ridges, given or optimal.
     """
 
-    test_risk: float
-    test_risk_error: float
     test_risk_low: float
     test_risk_high: float
     train_mse: float
@@ -85,11 +83,6 @@ class ErmTheory(Result):
     stiffness: str
     setting: Setting
     errors: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def risk(self) -> Estimate:
-        """The test risk with its error."""
-        return Estimate(self.test_risk, self.test_risk_error)
 
     def __str__(self) -> str:
         low, high = (Estimate(x, self.test_risk_error) for x in self.interval)

@@ -72,10 +72,8 @@ def ridge_map(
 
     Parameters
     ----------
-    task
-        The task.
-    activation
-        The activation that is trained.
+    task, activation
+        The task, and the activation that is trained.
     alpha
         Samples per dimension.
     ridge_k, ridge_v

@@ -18,7 +18,7 @@ from slrlab._result import Result, Status
 from slrlab._types import FloatArray
 from slrlab.model.heads import MultiHeadSLR
 from slrlab.numerics.simplex import LaplaceGrid, TokenFactors, token_factors, window
-from slrlab.theory.moments.nodes import EDGE, NODE_STEP, gauss_weights
+from slrlab.theory.moments.nodes import EDGE, gauss_weights, node_step
 from slrlab.theory.population.bayes_risk import judged
 
 _RESOLUTIONS = (1.0, 1.35)
@@ -102,7 +102,7 @@ def _laws(
     parts, entries = [], []
     for signal, share in kinds:
         shift = math.sqrt(signal)
-        step = NODE_STEP / (max(shift, 0.5) * resolution)
+        step = node_step(shift, resolution)
         x = np.arange(-reach, shift + reach, step)
         log_phi = shift * x - signal / 2.0 + math.log(share)
         parts.append((log_phi, gauss_weights(x - shift, step), gauss_weights(x, step)))

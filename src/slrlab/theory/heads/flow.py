@@ -63,11 +63,6 @@ def heads_flow(
     HeadsPath
         Overlaps of all heads and the risk at the times that are kept.
 
-    Raises
-    ------
-    ValueError
-        If a number is out of range, or the start has the wrong shape.
-
     Examples
     --------
     >>> import numpy as np

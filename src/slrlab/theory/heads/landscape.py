@@ -15,6 +15,7 @@ import numpy as np
 from scipy import special
 
 from slrlab import _checks
+from slrlab._result import Estimate
 from slrlab._types import FloatArray
 from slrlab.model.activation_code import ActivationCode, activation_code
 from slrlab.model.activations import SOFTMAX, Activation
@@ -118,8 +119,8 @@ class HeadsLandscape:
             noise += 4.0 * weight * (scale * scale.T) * (pushed.T @ pushed)
         if self.activation is None:  # the biases fall with the squared lengths of the keys
             gradient[: self.heads] -= slopes[:, None] * vectors[: self.heads]
-        error = float(risks.std(ddof=1)) / math.sqrt(BLOCKS)
-        return HeadsSlope(float(risks.mean()), error, gradient, slopes, noise)
+        risk = Estimate.of(risks)
+        return HeadsSlope(risk.value, risk.error, gradient, slopes, noise)
 
     def _rates(
         self, group: TokenGroup, vectors: FloatArray, biases: FloatArray

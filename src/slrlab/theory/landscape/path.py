@@ -80,8 +80,7 @@ class Flow(OverlapPath):
         """
         if least is None and self.destination is None:
             return math.nan
-        accepted = "a number in [0, 1]"
-        fraction = _checks.real(fraction, "fraction", accepted=accepted, low=0.0, high=1.0)
+        fraction = _checks.within(fraction, "fraction", 0.0, 1.0)
         if least is None and self.destination is not None:
             least = self.destination.risk
         least = _checks.finite(least, "least")

@@ -17,7 +17,7 @@ import numpy as np
 from scipy import special
 
 from slrlab import _checks
-from slrlab._result import Status
+from slrlab._result import Status, standard_error
 from slrlab._types import FloatArray
 from slrlab.model.activation_code import ActivationCode, activation_code
 from slrlab.model.activations import Activation
@@ -203,7 +203,7 @@ def sampled_slope(
         slope = Slope.of(rows.mean(axis=0))
         if not np.isfinite(rows).all():
             return slope, np.full(_SLOPE, math.nan), Status.FAILED
-        errors = rows.std(axis=0, ddof=1) / math.sqrt(BLOCKS)
+        errors = standard_error(rows)
         if errors[0] <= target or landscape.size == drawn:  # long sequences: memory is the limit
             break
         drawn = landscape.size

@@ -91,11 +91,6 @@ def sphere_flow(
     Flow
         Overlaps and risk along the path, and where it ends.
 
-    Raises
-    ------
-    ValueError
-        If a number is out of range or the start is invalid.
-
     Examples
     --------
     >>> from slrlab import MarionSLR, Sphere, sphere_flow

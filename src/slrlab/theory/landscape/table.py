@@ -88,10 +88,8 @@ def tabulate(
 
     Parameters
     ----------
-    task
-        The task.
-    activation
-        The activation.
+    task, activation
+        Task and attention.
     m
         Interval of ``m_kk``.
     std

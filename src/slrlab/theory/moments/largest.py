@@ -21,6 +21,7 @@ from slrlab.theory.moments.nodes import (
     jitter_nodes,
     key_nodes,
     node_step,
+    score_interval,
     tilted_nodes,
 )
 from slrlab.theory.moments.selected import selection_grid
@@ -30,16 +31,16 @@ _MOST_NODES = 2500  # largest number of rows of a square matrix
 
 def all_below(task: Task, high: float) -> float:
     """Return the chance that all key scores ``χ*`` lie below ``high``."""
-    log_law = np.asarray(special.log_ndtr(np.array([high])))
+    log_law, rest = np.asarray(special.log_ndtr(np.array([high]))), task.length
     if isinstance(task, TiltedTask):
         x, weights = _nodes(task, high, 1.0)
         own = float(weights @ np.exp(np.minimum(task.log_ratio(x), 700.0)))
-        return own * float(task.length.generating(log_law)[0][0])
-    if isinstance(task, ArrangementTask):
-        rest = task.length.shortened(task.shifts.size - 1)
+    elif isinstance(task, ArrangementTask):
+        rest = rest.shortened(task.shifts.size - 1)
         own = math.exp(float(special.log_ndtr(high - task.shifts).sum()))
-        return own * float(rest.generating(log_law)[0][0])
-    return float(np.exp(log_law[0]) * task.length.generating(log_law)[0][0])
+    else:
+        own = float(np.exp(log_law[0]))
+    return own * float(rest.generating(log_law)[0][0])
 
 
 @lru_cache(maxsize=64)
@@ -169,10 +170,7 @@ def _noisy_argmax(task: SelectionTask, rho: float, rest: float, resolution: floa
 
 def _nodes(task: Task, high: float, resolution: float) -> tuple[FloatArray, FloatArray]:
     """Return panel nodes below ``high`` and the weights of a standard normal on them."""
-    low, top = -edge(task), edge(task)
-    if isinstance(task, TiltedTask):
-        first, last = task.relevant_interval
-        low, top = min(low, first), max(top, last)
+    low, top = score_interval(task)
     top = min(top, high)
     widest = 1.0 / max(1.0, 0.5 * task.steepness if isinstance(task, SelectionTask) else 1.0)
     x, weights = panels(np.linspace(low, top, 1 + math.ceil((top - low) / widest)), resolution)

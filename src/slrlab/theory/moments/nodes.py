@@ -48,15 +48,19 @@ def key_nodes(task: Task, sharpness: float, resolution: float) -> tuple[FloatArr
     return np.concatenate([np.arange(a, b + step, step) for a, b in _pieces(task)]), step
 
 
+def score_interval(task: Task) -> tuple[float, float]:
+    """Return the interval that holds the key scores ``χ*`` of all tokens."""
+    first, last = task.relevant_interval if isinstance(task, TiltedTask) else (0.0, 0.0)
+    return min(-edge(task), first), max(edge(task), last)
+
+
 def _pieces(task: Task) -> list[tuple[float, float]]:
     """Return the intervals that hold the scores of all tokens; two if they are far apart."""
-    low, high = -edge(task), edge(task)
-    if not isinstance(task, TiltedTask):
-        return [(low, high)]
-    first, last = task.relevant_interval
-    if first > 2.0 * REACH or last < -2.0 * REACH:
-        return [(-REACH, REACH), (first - REACH, last + REACH)]
-    return [(min(low, first), max(high, last))]
+    if isinstance(task, TiltedTask):
+        first, last = task.relevant_interval
+        if first > 2.0 * REACH or last < -2.0 * REACH:
+            return [(-REACH, REACH), (first - REACH, last + REACH)]
+    return [score_interval(task)]
 
 
 def interval_length(task: Task) -> float:

@@ -26,7 +26,7 @@ from slrlab.numerics.graded import edges_around, panels
 from slrlab.numerics.selection import PanelKernel, SelectionKernel, SoftKernel
 from slrlab.numerics.simplex import STEP, LaplaceGrid, log_expectation
 from slrlab.numerics.steep import several
-from slrlab.theory.moments.nodes import edge, gauss_weights
+from slrlab.theory.moments.nodes import edge, gauss_weights, score_interval
 from slrlab.theory.moments.selected import selection_grid
 from slrlab.theory.moments.types import AttentionMoments, scaled
 
@@ -135,11 +135,8 @@ def bent_nodes(
         scale = math.hypot(m_k, math.sqrt(R_k)) or 1e-300
         shifts = [m_k * kind.shift / scale for kind in kinds]
         low, high = min(-reach, min(shifts) - 9.3), max(reach, max(shifts) + 9.3)
-    elif isinstance(task, TiltedTask):
-        first, last = task.relevant_interval
-        low, high, scale = min(-reach, first), max(reach, last), m_k
     else:
-        low, high, scale = -reach, reach, m_k
+        (low, high), scale = score_interval(task), m_k
     widest = _widest(activation, scale, (low, high))
     if isinstance(task, TiltedTask) and kinds is None:  # the density ratio may be narrow
         widest = min(widest, _TAIL / task.steepness)

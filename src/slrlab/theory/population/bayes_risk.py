@@ -7,13 +7,16 @@ both. No activation enters here.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from slrlab import _checks
 from slrlab._result import Result, Status
 from slrlab.model.arrangements import ArrangementTask
+from slrlab.model.dispatch import lookup
 from slrlab.model.marion import MarionSLR
 from slrlab.model.setting import Setting
 from slrlab.model.tasks import SelectionTask, Task, TiltedTask
@@ -103,15 +106,10 @@ def bayes_risk(task: Task, *, knows: str = "keys", dim: int | None = None) -> Ba
         return _result(task, Status.LIMIT, 0.0, 0.0, 0.0)
     if isinstance(task, ArrangementTask):
         return _arranged(task)
-    if isinstance(task, TiltedTask):
-        pairs = [_tilted(task, resolution) for resolution in _RESOLUTIONS]
-    elif isinstance(task, SelectionTask):
-        pairs = [_selected(task, resolution) for resolution in _RESOLUTIONS]
-    elif isinstance(task, MarionSLR):
-        pairs = [marion_risks(task, knows, dim, resolution) for resolution in _RESOLUTIONS]
-    else:
-        _checks.fail("task", "a TiltedTask or a SelectionTask", type(task).__name__, TypeError)
-    (coarse, _), (squares, location) = pairs
+    rule = lookup(task, _RULES)
+    (coarse, _), (squares, location) = (
+        rule(task, resolution, knows, dim) for resolution in _RESOLUTIONS
+    )
     if squares == 0.0:  # below the smallest double
         return _result(task, Status.LIMIT, 0.0, 0.0, 0.0)
     status, gap, error = judged(coarse, squares, location)
@@ -155,7 +153,7 @@ def _negligible(task: Task) -> bool:
     return shift is not None and math.log(task.length.mean / 2.0) - shift**2 / 4.0 < -746.0
 
 
-def _tilted(task: TiltedTask, resolution: float) -> tuple[float, float]:
+def _tilted(task: TiltedTask, resolution: float, *_given: Any) -> tuple[float, float]:
     x, relevant, others = tilted_nodes(task, task.steepness, resolution)
     width = task.posterior_scale or 0.0
     grid = LaplaceGrid(laplace_step(width, task.length.longest) / resolution)
@@ -166,7 +164,7 @@ def _tilted(task: TiltedTask, resolution: float) -> tuple[float, float]:
     return squares, moments.shortfall
 
 
-def _selected(task: SelectionTask, resolution: float) -> tuple[float, float]:
+def _selected(task: SelectionTask, resolution: float, *_given: Any) -> tuple[float, float]:
     scale, generating = task.posterior_scale, task.length.generating
     if scale is not None and scale >= STEEP:
         values, step = value_grid(task, resolution)
@@ -189,3 +187,11 @@ def _selected(task: SelectionTask, resolution: float) -> tuple[float, float]:
     kernel = selection.SoftKernel.build(u, weights, log_w, law)
     decay = selection.decay_matrices(fine, log_w[:, None], np.ones(1))
     return squares, selection.selection_first_moments(kernel, decay, fine_weights, generating)[1]
+
+
+# the noiseless risk in two forms, from the task, the resolution and what is known beside the keys
+_RULES: Mapping[type, Callable[..., tuple[float, float]]] = {
+    TiltedTask: _tilted,
+    SelectionTask: _selected,
+    MarionSLR: marion_risks,
+}

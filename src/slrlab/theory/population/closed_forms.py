@@ -29,13 +29,20 @@ def linear_risk(task: Task) -> float:
     >>> linear_risk(SpikedSLR(signal=2.0, length=2))
     0.3333333333333333
     """
-    mean = task.length.mean
-    if isinstance(task, SpikedSLR):
-        if math.isinf(task.signal):
-            return task.noise**2
-        return task.noise**2 + (mean - 1.0) / (mean + task.signal * (mean - 1.0) / mean)
+    mean, m_k = task.length.mean, linear_keys(task)
     if isinstance(task, MaxSLR):
-        return task.noise**2 + 1.0 - (1.0 + selected_score_mean(task) ** 2) / mean
+        return task.noise**2 + 1.0 - (1.0 + m_k**2) / mean
+    if math.isinf(task.signal):
+        return task.noise**2
+    return task.noise**2 + (mean - 1.0) / (mean + task.signal * (mean - 1.0) / mean)
+
+
+def linear_keys(task: Task) -> float:
+    """Return the ``m_k`` of the least risk of linear attention: see `linear_risk`."""
+    if isinstance(task, MaxSLR):
+        return selected_score_mean(task)
+    if isinstance(task, SpikedSLR):
+        return math.sqrt(task.signal) * (task.length.mean - 1.0) / task.length.mean
     raise TypeError(f"task must be SpikedSLR or MaxSLR, got {type(task).__name__}")
 
 

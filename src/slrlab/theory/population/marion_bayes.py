@@ -52,7 +52,7 @@ class _Laws:
 
 
 def marion_risks(
-    task: MarionSLR, knows: str, dim: int | None, resolution: float
+    task: MarionSLR, resolution: float, knows: str, dim: int | None
 ) -> tuple[float, float]:
     r"""Return the noiseless risk over ``γ²`` in two forms, ``E_m[(1−w)²] + off`` and ``E_m[1−w]``.
 

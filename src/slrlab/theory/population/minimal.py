@@ -220,10 +220,8 @@ def risk_profile(
 
     Parameters
     ----------
-    task
-        The task.
-    activation
-        The activation.
+    task, activation
+        Task and attention.
     m_k
         Key overlaps at which the risk is computed.
     R_k

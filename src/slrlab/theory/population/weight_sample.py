@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
-from slrlab._result import Estimate
+from slrlab._result import Estimate, standard_error
 from slrlab._types import FloatArray
 from slrlab.model.activations import Activation
 from slrlab.model.tasks import Task
@@ -62,7 +62,7 @@ class WeightSample:
         tokens, weight, p = self.tables.mean(axis=0)
         # to first order the error of r = a/b, a ratio of means, is that of a − r b, over b
         rest = self.tables[:, 2] - p / tokens * self.tables[:, 0]
-        error = rest.std(axis=0, ddof=1) / math.sqrt(len(rest)) / tokens
+        error = standard_error(rest) / tokens
         names = ("bin_weight", "bin_posterior", "bin_posterior_error", "bin_tokens")
         return dict(zip(names, (weight / tokens, p / tokens, error, tokens), strict=True))
 
