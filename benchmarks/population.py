@@ -1,15 +1,15 @@
-"""Population risks: time against length, all of figure 2, and one command in a new process.
+"""Population risks: time against length, all of figure 2, an import and a command in new processes.
 
 Times are compared as ratios within one run; absolute seconds are printed for orientation only.
 """
 
 from __future__ import annotations
 
+import resource
 import subprocess
 import sys
 import time
 from functools import partial
-from pathlib import Path
 
 from _timing import best_of
 from slrlab import MaxSLR, SpikedSLR, minimal_risk
@@ -40,20 +40,29 @@ def figure_two() -> None:
     print(f"figure 2: {len(frame)} minimal risks in {seconds:.1f} s, largest error {worst:.0e}")
 
 
-def cold_command() -> None:
-    command = [str(Path(sys.executable).parent / "slrlab"), "population", "--json"]
-    bare = [sys.executable, "-c", "import numpy, scipy.special"]
-    ours, imports = (
-        best_of(partial(subprocess.run, line, check=True, capture_output=True))
-        for line in (command, bare)
-    )
-    print(
-        f"`slrlab population --json`: {ours:.2f} s, importing numpy and scipy.special: "
-        f"{imports:.2f} s, ratio {ours / imports:.2f}"
-    )
+def processor_time(line: list[str]) -> float:
+    """Return the least processor time of several runs of a command."""
+    times = []
+    for _ in range(7):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run(line, check=True, capture_output=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return min(times)
+
+
+def cold_start() -> None:
+    print("new processes: processor time, and over that of importing numpy and scipy.special")
+    python, lines = sys.executable, ("numpy, scipy.special", "slrlab")
+    commands = {f"import {line}": [python, "-c", f"import {line}"] for line in lines}
+    commands["slrlab population --json"] = [python, "-m", "slrlab", "population", "--json"]
+    times = {name: processor_time(command) for name, command in commands.items()}
+    bare = next(iter(times.values()))
+    for name, seconds in times.items():
+        print(f"  {name:28} {seconds:5.2f} s  ratio {seconds / bare:.2f}")
 
 
 if __name__ == "__main__":
-    cold_command()
+    cold_start()
     length_independence()
     figure_two()

@@ -15,44 +15,42 @@ from slrlab.cli.main import app, main
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*(ROOT / "docs").rglob("*.md"), ROOT / "README.md"])  # CONTRIBUTING: test_recipes
+RETRIEVAL = ROOT / "docs" / "guide" / "retrieval.md"
+HERE = re.compile(r"^python - <<'EOF'\n(.*?)^EOF$", re.S | re.M)
 SWEEPS = (ROOT / "docs" / "guide" / "sweeps.md").read_text(encoding="utf-8")
 GROUP = typer.main.get_command(app)
 # not run: what takes minutes, waits for a user or needs more than the package
 NOT_RUN = {
     "atlas --out results": "all activations on all settings take minutes",
-    "claims": "all claims take a minute; the tests of the claims check each",
-    "claims --json": "as above",
-    "departure needles --values 1,2,3 --activation sigmoid": "searches for more than a minute",
-    "departure similarity --signal 9 --length 10 --csv similarity.csv": "as above",
     "explore": "serves until it is stopped; the tests of the explorer open it",
     "explore --view population": "as above",
-    "explore --static pages": "needs an extra; `make docs` runs it",
-    "figure transfer": "the tests of the figures draw it at the toy profile",
-    "labels --loss 'least squares' --dim 400": "trains at the size at which it agrees",
+    "explore --static pages": "needs an extra; the tests of the static pages run it",
     "reproduce --out results": "all figures take minutes; the tests of the report run it",
     "reproduce --explorer": "as above",
-    "retrieval --profile quick --out results": "needs an extra; its tests train small models",
+    "retrieval --profile quick --out results": "needs an extra; run below at a smaller size",
     "sweep curve.toml --cluster tcp://127.0.0.1:8786": "the tests of the cluster start one",
     "sweep sgd.toml": "trains sixteen times; `sgd_retrieval` has its own tests",
-    "transfer --atlas --csv transfer.csv": "fits all activations",
+    "transfer --atlas --csv transfer.csv": "fits all activations, which takes a minute",
     "transfer --atlas --use 2,100,1000 --csv transfer.csv": "as above",
-    "specialise --signals 16,6 --probabilities 0.6,0.4 --activation bayes-softmax "
-    "--overlap 0.03 --dim 1000 --time 16": "needs this time and dimension",
 }
 # the others run at smaller sizes, by command
 SMALLER = {
     "amp": {"--dim": "100", "--dims": "50,100", "--seeds": "3", "--test-samples": "1000"},
+    "claims": {"C2": ""},
     "capacity": {"--pairs": "8", "--seeds": "2", "--max-steps": "200"},
+    "departure": {"--values": "1", "--activation": "linear"},
     "erm": {"--tolerance": "0.1"},
     "figure": {"--profile": "toy"},
     "labels": {"--alpha": "4", "--dim": "50", "--seeds": "3"},
     "marion": {"--dim": "20", "--time": "5", "--seeds": "2"},
     "simulate": {"--dim": "40", "--dims": "30,60", "--seeds": "3", "--test-samples": "1000"},
+    "retrieval": {"--profile": "toy"},
+    "specialise": {"--dim": "40", "--time": "1"},
     "sweep": {"--workers": "1"},
     "table": {"--profile": "toy"},
     "universality": {"--dims": "30,60,90", "--seeds": "3", "--tolerance": "0.1"},
 }
-SIZES = ("--alpha", "--dim", "--dims", "--pairs", "--time")  # changed only where they are given
+SIZES = ("--dim", "--dims", "--pairs", "--time")  # changed only where they are given
 
 
 def blocks(language, text):
@@ -142,7 +140,7 @@ def smaller(words):
         if option in rest:
             rest[rest.index(option) + 1] = value
         elif option not in SIZES:
-            rest += [option, value]
+            rest += [word for word in (option, value) if word]
     return [name, *rest]
 
 
@@ -158,6 +156,33 @@ def test_cheap_commands_on_the_pages_run(page, tmp_path, monkeypatch, capsys):
         with pytest.raises(SystemExit) as stop:
             main(smaller(words))
         assert stop.value.code == 0, (words, capsys.readouterr().err)
+
+
+@pytest.mark.extra
+@pytest.mark.slow
+def test_training_of_models_runs_as_the_guide_says(tmp_path, monkeypatch):
+    retrieval = pytest.importorskip("slrlab.retrieval")
+    pytest.importorskip("torch")
+    monkeypatch.chdir(tmp_path)
+    (command,) = [words for words in commands_of(lines_of(RETRIEVAL)) if words[0] == "retrieval"]
+    with pytest.raises(SystemExit) as stop:
+        main(smaller(command))
+    assert stop.value.code == 0
+    train, short = retrieval.train, retrieval.Training(steps=5, check_every=5, check_sequences=8)
+    fewer = lambda *given, **options: train(*given, **options | {"settings": short})
+    (tmp_path / "text").write_text("In the beginning was the word. " * 3000, encoding="utf-8")
+    monkeypatch.setattr(retrieval, "train", fewer)
+    monkeypatch.setattr(retrieval, "find_text", lambda name: tmp_path / "text")
+    scripts = HERE.findall(RETRIEVAL.read_text(encoding="utf-8"))
+    assert len(scripts) == 2
+    for script in scripts:
+        exec(compile(script, "guide", "exec"), {})
+
+
+def test_every_script_in_a_shell_block_is_run():
+    """Those of the guide to trained models by the test above."""
+    with_scripts = [page for page in PAGES if HERE.search(page.read_text(encoding="utf-8"))]
+    assert with_scripts == [RETRIEVAL]
 
 
 def test_what_is_not_run_is_on_a_page():

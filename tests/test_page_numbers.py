@@ -112,3 +112,63 @@ def test_needle_story_of_figure_length():
 @pytest.mark.parametrize("name", ["3", "6", "7", "agreement"])
 def test_the_tables_are_those_of_the_full_profile(name):
     assert set(table(name)["profile"]) == {"full"}
+
+
+TRANSFER = words("guide/length-transfer.md")
+RULES = ("constant", "sqrt-log", "log", "best")
+
+
+def stored(name):
+    """Return a stored table of length transfer."""
+    return pd.read_csv(DOCS / "assets" / "tables" / f"length-transfer-{name}.csv")
+
+
+def test_length_transfer_after_training():
+    frame = stored("trained")
+    point = frame.set_index(["fit", "alpha", "use", "rule"])
+    for fit, alpha in ((10, 2), (10, 8), (3, 4)):
+        own = point.loc[fit, alpha].xs("best", level="rule")
+        c = 3.0 * own["m_k"].iloc[0] / own["q_k"].iloc[0]
+        cells = " | ".join(f"{number:.2f}" for number in (c, *own["factor"]))
+        assert f"| $L_0 = {fit}$, $\\alpha = {alpha}$ | {cells} |" in TRANSFER
+    frame["bound"] = frame["error"] / (1.0 - frame["bayes_risk"])
+    shown = frame[(frame["fit"] == 10) & (frame["use"] >= 100)]
+    for (alpha, use), part in shown.groupby(["alpha", "use"]):
+        losses = part.set_index("rule")["loss"]
+        cells = " | ".join(f"{losses[rule]:.2f}" for rule in RULES)
+        assert f"| {alpha:g} | {use if use < 10_000 else f'{use:,}'} | {cells} |" in TRANSFER
+    middle = shown.loc[shown["use"] <= 1000, "bound"]
+    said = f"{middle.min():.2f} to {middle.max():.2f} up to length 1000, and"
+    assert f"{said} {shown['bound'].max():.2f} at most" in TRANSFER
+    here = point.xs((10, "constant"), level=("use", "rule"))
+    for alpha, said in ((2, "{:.2f} after training at length 3"), (8, "({:.2f} and {:.2f})")):
+        assert said.format(here["risk"][3, alpha], here["risk"][10, alpha]) in TRANSFER
+    assert f"{here['risk'][10, 2]:.2f} after training at length 10 itself" in TRANSFER
+    exact = here["m_v"] ** 2 / here["q_v"]
+    assert f"$m_v^2/q_v = {exact[3, 2]:.3f}$) and not after the latter ({exact[10, 2]:.3f})" in (
+        TRANSFER
+    )
+
+
+def test_length_transfer_of_the_atlas():
+    frame = stored("atlas").set_index(["activation", "use", "rule"])
+    text = (DOCS / "guide" / "length-transfer.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([\w.-]+)` \| (.+) \|$", text, re.M)
+    names = [name for name, _ in rows if name not in RULES]
+    assert len(names) == 13
+    for name, cells in rows:
+        if name in RULES:
+            continue
+        constant = frame.loc[name].xs("constant", level="rule")["loss"]
+        best = frame.loc[(name, 1000, "best")]
+        numbers = [*constant, best["factor"], best["loss"], best["refitted_loss"]]
+        for shown, number in zip(cells.split(" | "), numbers, strict=True):
+            digits = len(shown.partition(".")[2].split()[0]) if "." in shown else 0
+            value = 1.0 / 16.0 if shown.startswith("1/16") else float(shown)
+            assert abs(value - number) <= 0.51 * 10.0**-digits, (name, shown, number)
+    exact = ["softmax", "softplus-biased", "elu1-biased", "hedgehog", "softmax-sink"]
+    assert frame.loc[exact].xs("constant", level="rule")["loss"].abs().max() < 1e-9
+    near = frame.loc[["softmax-1", "softpick", "sigsoftmax", "softcap-50"]]
+    assert near.xs("constant", level="rule")["loss"].max() < 0.00115
+    factors = near.xs((1000, "best"), level=("use", "rule"))["factor"]
+    assert f"{factors.min():.3f} to {factors.max():.2f}" in TRANSFER

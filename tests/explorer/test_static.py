@@ -3,14 +3,20 @@
 import contextlib
 import io
 import re
+import shutil
 from dataclasses import replace
+from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import pandas as pd
 import pytest
 
 from live_explorer import CUT_OFF
 from slrlab import SpikedSLR, draw_haystack, minimal_risk, require
+from slrlab.cli.main import main
 from slrlab.experiments.stored import stored_trained_row, table
+from slrlab.explorer import static
 from slrlab.explorer.static import build_static
 from slrlab.explorer.views import VIEWS
 
@@ -18,6 +24,8 @@ pytest.importorskip("vl_convert")
 pytest.importorskip("playwright")
 pytestmark = pytest.mark.extra
 
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+EXPLORER_LINK = re.compile(r"(?:href|src)=\"[./]*explorer/([^\"]+)\"")
 READ_TABLE = """() => [...document.querySelectorAll("#numbers tr")]
     .map((row) => [...row.children].map((cell) => cell.innerText.trim()))"""
 READ_MARKS = """() => [...document.querySelectorAll(".panels:not([hidden]) svg")]
@@ -99,6 +107,42 @@ def test_controls_change_the_picture_and_the_address_restores_it(show, view):
     assert narrow.evaluate("() => document.documentElement.scrollWidth") <= 390
     for one in (page, narrow):
         assert one.evaluate(CUT_OFF) == []
+
+
+def test_the_pages_that_the_documentation_names_are_written(tmp_path, monkeypatch):
+    linked = set()
+    for page in DOCS.rglob("*.md"):
+        linked |= set(EXPLORER_LINK.findall(page.read_text(encoding="utf-8")))
+    assert {"retrieve.html", "population.html", "samples.html", "index.html"} <= linked
+    monkeypatch.setattr(static, "static_page", lambda *_: "")  # others open what it returns
+    with pytest.raises(SystemExit) as stop:
+        main(["explore", "--static", str(tmp_path)])
+    assert stop.value.code == 0
+    assert linked <= {path.name for path in tmp_path.iterdir()}
+
+
+@pytest.mark.parametrize("width", [720, 350])
+def test_charts_inside_the_story_are_drawn(new_page, static_page, tmp_path, width):
+    story = (DOCS / "start" / "why-softmax.md").read_text(encoding="utf-8")
+    frames = re.findall(r"<iframe .*?</iframe>", story)
+    assert len(frames) == 3
+    assert all(re.search(r' title="[^"]+"', frame) for frame in frames)
+    for view in EXPLORER_LINK.findall("".join(frames)):
+        address = static_page(view.removesuffix(".html"))
+        (tmp_path / "explorer").mkdir(exist_ok=True)
+        shutil.copy(url2pathname(urlsplit(address).path), tmp_path / "explorer" / view)
+    (tmp_path / "start").mkdir()
+    path = tmp_path / "start" / "story.html"
+    style = "<style>iframe {width: 100%; height: 46rem}</style>"
+    path.write_text(style + "\n".join(frames), encoding="utf-8")
+    page = new_page(viewport={"width": width, "height": 900})
+    page.context.set_offline(True)
+    page.goto(path.as_uri())
+    for place in page.locator("iframe").all():
+        place.scroll_into_view_if_needed()
+        inside = place.element_handle().content_frame()
+        inside.wait_for_selector("body[data-ready=yes]")
+        assert min(map(len, inside.evaluate(READ_MARKS))) > 200
 
 
 def test_retrieve_has_the_librarys_numbers(show):
