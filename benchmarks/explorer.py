@@ -4,7 +4,8 @@ It needs the extra, Playwright and a Chromium, and takes about eight minutes. An
 from a key on a slider of the population view until table and chart have changed, as the page itself
 sees it. A first sign is the time until a view shows that it is at work: a progress bar, the mark of
 a running page, a dimmed chart, or new numbers. Ten users move sliders and change views, first until
-the workers have loaded what they need, then for three minutes.
+the workers have loaded what they need, then for three minutes. Exits with an error if an answer or
+a first sign takes too long, a user sees an error, a page asks another machine, or the memory grows.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from live_explorer import ARGUMENTS, PATIENCE, chromium, live_explorer
 USERS, WARM, MINUTES, MOVES = 10, 120.0, 3, 30
 BOUND = 0.3  # seconds of an answer
 SIGN_BOUND = 1.0  # seconds until a first sign
+GROWTH = 0.1  # of the mean memory, from the first minute to the last
 VIEWS = ("population", "atlas", "plan", "samples", "")
 SLIDER = "[data-testid=stSlider] input"
 CHART = "[data-testid=stVegaLiteChart] svg.marks"
@@ -121,7 +123,8 @@ def load() -> str:
     return f"load {os.getloadavg()[0] / (os.cpu_count() or 1):.1f} per core"
 
 
-async def answers(browser: Any, address: str) -> None:
+async def answers(browser: Any, address: str) -> list[str]:
+    """Print how long the population view takes to answer; return what is missed."""
     page = await new_page(browser)
     await ready(page, address, "population")
     await page.get_by_role("button", name="CSV", exact=True).wait_for()
@@ -139,10 +142,12 @@ async def answers(browser: Any, address: str) -> None:
         f"{1e3 * most:.0f} ms, {middle / BOUND:.2f} and {most / BOUND:.2f} of the bound of "
         f"{1e3 * BOUND:.0f} ms; {MOVES} moves, {load()}"
     )
+    return [f"a median answer takes {1e3 * middle:.0f} ms"] if middle > BOUND else []
 
 
-async def first_signs(browser: Any, address: str) -> None:
-    """Print how soon each view shows that it is at work, after each of its steps."""
+async def first_signs(browser: Any, address: str) -> list[str]:
+    """Print how soon each view shows that it is at work; return the steps that take too long."""
+    missed = []
     for view, steps in STEPS.items():
         signs = []
         for what, value in steps:
@@ -151,6 +156,8 @@ async def first_signs(browser: Any, address: str) -> None:
             await settled(page)
             act = await prepared(page, what, value)
             signs.append((*await moved(page, act, signs=True), f"{what} {value}"))
+            if signs[-1][0] > SIGN_BOUND:
+                missed.append(f"no sign of {view or 'retrieve'} for {signs[-1][0]:.1f} s")
             await page.close()
         most = max(signs)[0]
         listed = ", ".join(f"{step}: {1e3 * spent:.0f} ms ({seen})" for spent, seen, step in signs)
@@ -159,6 +166,7 @@ async def first_signs(browser: Any, address: str) -> None:
             f"{SIGN_BOUND:g} s; {listed}; {load()}",
             flush=True,
         )
+    return missed
 
 
 async def settled(page: Any) -> None:
@@ -225,7 +233,8 @@ async def crowd(pages: list[Any], address: str, pid: int, seconds: float) -> dic
     return seen
 
 
-def show_crowd(name: str, seen: dict[str, Any], log: Path) -> None:
+def show_crowd(name: str, seen: dict[str, Any], log: Path) -> list[str]:
+    """Print what ten users saw; return what is missed."""
     outside = [one for one in seen["requests"] if "//localhost" not in one and "http" in one[:4]]
     ours = log.read_text().count("slrlab/explorer")
     print(
@@ -237,20 +246,39 @@ def show_crowd(name: str, seen: dict[str, Any], log: Path) -> None:
         print("  " + error.splitlines()[0])
     for which, values in zip(("server", "workers"), zip(*seen["memory"], strict=True), strict=True):
         print(f"  MB of the {which}: " + " ".join(f"{size:.0f}" for size in values), flush=True)
+    counts = {"errors in pages": len(seen["errors"]), "errors in the log": ours}
+    counts |= {"requests to other machines": len(outside), "idle users": seen["moves"].count(0)}
+    return [f"{name}: {count} {what}" for what, count in counts.items() if count]
 
 
-async def measure(path: str, address: str, pid: int, log: Path) -> None:
+def growth(first: dict[str, Any], last: dict[str, Any]) -> list[str]:
+    """Return what has grown too much between two minutes, server or workers."""
+    missed = []
+    for index, which in enumerate(("server", "workers")):
+        before, after = (
+            statistics.mean(sizes[index] for sizes in seen["memory"]) for seen in (first, last)
+        )
+        print(f"mean memory of the {which}: {before:.0f} MB, then {after:.0f} MB")
+        if after > (1.0 + GROWTH) * before:
+            missed.append(f"the memory of the {which} grows by {after / before - 1.0:.0%}")
+    return missed
+
+
+async def measure(path: str, address: str, pid: int, log: Path) -> list[str]:
+    """Run all parts; return what is missed."""
     from playwright.async_api import async_playwright
 
     async with async_playwright() as play:
         browser = await play.chromium.launch(executable_path=path, args=ARGUMENTS)
-        await answers(browser, address)
-        await first_signs(browser, address)
+        missed = [*await answers(browser, address), *await first_signs(browser, address)]
         pages = [await new_page(browser) for _ in range(USERS)]
-        show_crowd("warm-up", await crowd(pages, address, pid, WARM), log)
+        missed += show_crowd("warm-up", await crowd(pages, address, pid, WARM), log)
+        minutes = []
         for minute in range(MINUTES):
-            show_crowd(f"minute {minute + 1}", await crowd(pages, address, pid, 60.0), log)
+            minutes.append(await crowd(pages, address, pid, 60.0))
+            missed += show_crowd(f"minute {minute + 1}", minutes[-1], log)
         await browser.close()
+    return [*missed, *growth(minutes[0], minutes[-1])]
 
 
 def main() -> None:
@@ -263,7 +291,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log"
         with live_explorer(log) as (address, process):
-            asyncio.run(measure(path, address, process.pid, log))
+            missed = asyncio.run(measure(path, address, process.pid, log))
+    if missed:
+        sys.exit("missed: " + "; ".join(missed))
 
 
 if __name__ == "__main__":

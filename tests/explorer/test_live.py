@@ -265,6 +265,83 @@ def test_a_click_into_the_landscape_starts_the_flow_there(new_page, server):
     assert float(re.search(r"m_kk=([\d.]+)", page.url).group(1)) > 0.5
 
 
+def pick(page, x, y):
+    """Click into the plane of the landscape; return the start of the flow in the address."""
+    page.locator(CHARTS).first.wait_for()
+    box = page.locator(CHARTS).first.locator("g.mark-rect").first.bounding_box()
+    old = page.url
+    page.mouse.click(box["x"] + x * box["width"], box["y"] + y * box["height"])
+    page.wait_for_function("(old) => location.href !== old", arg=old)
+    settle(page)
+    return re.search(r"m_kk=([-\d.]+)&m_kv=([-\d.]+)", page.url).groups()
+
+
+def test_a_click_on_the_same_place_after_a_start_was_typed_counts(new_page, server):
+    page = new_page()
+    show(page, server, "landscape", SETTINGS["landscape"])
+    picked = pick(page, 0.8, 0.3)
+    page.get_by_label("start: m_kk", exact=True).fill("-0.5")
+    page.keyboard.press("Enter")
+    page.wait_for_function("() => location.search.includes('m_kk=-0.5')")
+    settle(page)
+    assert pick(page, 0.8, 0.3) == picked
+
+
+@pytest.mark.parametrize("view", ["population", "landscape"])
+def test_the_browser_goes_back_and_forward(new_page, server, view):
+    """Also to another view."""
+    page = new_page()
+    show(page, server, view, SETTINGS[view])
+    first, before = page.url, numbers(page).to_numpy().tolist()
+    slider = page.locator("[data-testid=stSlider] input").first
+    slider.focus()
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function("(old) => location.href !== old", arg=first)
+    settle(page)
+    second, after = page.url, numbers(page).to_numpy().tolist()
+    assert after != before
+
+    def shows(address, rows):
+        page.wait_for_url(address)
+        page.wait_for_function(
+            f"(rows) => JSON.stringify(({READ_TABLE})().slice(1)) === JSON.stringify(rows)",
+            arg=rows,
+        )
+
+    page.go_back()
+    shows(first, before)
+    page.go_forward()
+    shows(second, after)
+    page.get_by_role("link", name="Retrieve").click()
+    page.get_by_role("heading", name="Retrieve").wait_for()
+    settle(page)
+    page.go_back()
+    if "landscape" not in page.url and "population" not in page.url:  # the address without values
+        page.go_back()
+    shows(second, after)
+
+
+@pytest.mark.parametrize("act", ["button", "click", "view"])
+def test_a_later_change_removes_the_message_on_a_refused_value(new_page, server, act):
+    page = new_page()
+    view = {"button": "retrieve", "click": "landscape", "view": "population"}[act]
+    show(page, server, view, SETTINGS[view])
+    page.get_by_text("Exact values").click()
+    page.get_by_label("noise", exact=True).fill("-1")
+    page.keyboard.press("Enter")
+    refused = page.get_by_test_id("stAlert").filter(has_text="noise must be a number from 0 to 10")
+    refused.wait_for()
+    settle(page)
+    if act == "button":
+        page.get_by_role("button", name="Draw again").click()
+    elif act == "click":
+        pick(page, 0.8, 0.3)
+    else:
+        page.get_by_role("link", name="Retrieve").click()
+        page.get_by_role("heading", name="Retrieve").wait_for()
+    refused.wait_for(state="detached")
+
+
 def test_the_first_view_has_an_address_of_its_name(new_page, server):
     page = new_page()
     page.goto(f"{server}/retrieve?{urlencode(SETTINGS['retrieve'].to_query())}")

@@ -10,7 +10,7 @@ from io import StringIO
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.interpolate import PchipInterpolator
+from scipy.interpolate import CubicHermiteSpline
 
 from slrlab import (
     SpikedSLR,
@@ -29,7 +29,7 @@ from slrlab.explorer import charts
 from slrlab.explorer.controls import Controls
 from slrlab.explorer.tables import literal, script, words
 from slrlab.explorer.view import Call
-from slrlab.explorer.views import VIEWS
+from slrlab.explorer.views import VIEWS, plan, samples
 from slrlab.explorer.views.population import FLOOR
 
 CHEAP = Controls(signal=9.0, length="20", activations=("linear",), activation="linear")
@@ -137,6 +137,63 @@ def test_samples_show_rough_points_until_the_best_ridges_are_found():
     assert view.frame([guess, result], controls)["risk"].tolist() == [result["risk"]]
     given = replace(controls, ridge="given")
     assert all(call.stage for call in view.calls(given))
+
+
+def test_a_rough_point_goes_when_the_search_for_the_best_ridges_has_no_solution(monkeypatch):
+    view, controls = VIEWS["samples"], replace(CHEAP, signal=4.1, length="2")
+    rough = stored_trained_row(SpikedSLR(4.0, 3), "linear", 4.0) | {"part": "trained"}
+    rough |= {"trusted": True, "rough": True}
+
+    def refused(*given):
+        raise ValueError("no solution here")
+
+    monkeypatch.setattr(samples, "trained_row", refused)
+    ended = samples.trained_rows(controls.make_task(), "linear", 4.0, None)
+    frame = view.frame([rough, *ended], controls)
+    assert frame["part"].tolist() == ["refused"]
+    assert view.notes(frame, controls) == ["linear: no solution here"]
+    other = samples.trained_rows(controls.make_task(), "linear", 32.0, None)
+    assert "upper bound" in view.notes(view.frame([rough, *other], controls), controls)[0]
+
+
+def test_scripts_do_not_train_where_the_page_does_not():
+    long = replace(CHEAP, length="1000", exact=True, target=0.3)
+    view = VIEWS["samples"]
+    table, copied = view.table(long), printed(view.code(long))
+    assert set(table["part"]) == {"limit"}
+    assert copied["risk"].tolist() == pytest.approx(table["risk"].tolist(), rel=1e-7)
+    view = VIEWS["plan"]
+    calls = [call for call in view.calls(long) if call.function is plan.need_rows]
+    assert {call.given[-1] for call in calls} == {None}
+    copied = printed(view.code(long))
+    assert copied["alpha"].tolist() == [math.inf, math.inf]
+    assert "samples = require" in view.code(replace(long, length="100"))
+    assert "samples = require" not in view.code(replace(long, length="2", signal=math.inf))
+
+
+@pytest.mark.parametrize(
+    ("changes", "note"),
+    [
+        ({"length": "1000", "exact": True}, "at finite signals and lengths up to 100"),
+        ({"length": "1000"}, "at finite signals and lengths up to 100"),
+        ({"signal": math.inf, "exact": True}, "at finite signals and lengths up to 100"),
+        (
+            {"activations": ("linear", "relu")},
+            "No stored training, and no line with finite data: relu",
+        ),
+        ({"demand": "hit_rate", "target": 0.7}, "no line with finite data: Bayes"),
+        ({"target": 0.001}, "outside the range of what is stored"),
+    ],
+)
+def test_plan_says_which_lines_are_not_there_and_why(changes, note):
+    view = VIEWS["plan"]
+    given = {"target": 0.5, "activations": ("softmax", "linear")} | changes
+    controls = replace(view.start, **given)
+    rows = [row for call in view.calls(controls) if call.quick for row in call.run()]
+    notes = " ".join(view.notes(view.frame(rows, controls), controls))
+    assert note in notes
+    computed = [c for c in view.calls(controls) if c.function is plan.need_rows and c.given[-1]]
+    assert computed == []
 
 
 def test_samples_say_where_the_theory_is_not_to_be_trusted_and_shade_the_hard_phase():
@@ -295,23 +352,65 @@ def test_the_script_of_the_atlas_is_as_short_as_its_setting():
     compile(own, "atlas", "exec")
 
 
+def steffen(x, y):
+    """Return the curve that a chart draws: Vega's ``monotone`` is d3's, with Steffen's slopes."""
+    steps, slopes = np.diff(x), np.diff(y) / np.diff(x)
+    before, after = slopes[:-1], slopes[1:]
+    mean = (before * steps[1:] + after * steps[:-1]) / (steps[:-1] + steps[1:])
+    least = np.minimum(np.minimum(abs(before), abs(after)), 0.5 * abs(mean))
+    inner = (np.sign(before) + np.sign(after)) * least
+    ends = (3.0 * slopes[0] - inner[0]) / 2.0, (3.0 * slopes[-1] - inner[-1]) / 2.0
+    return CubicHermiteSpline(x, y, np.concatenate(([ends[0]], inner, [ends[1]])))
+
+
+def test_steffens_slopes_are_monotone_and_exact_on_lines():
+    x = np.array([0.0, 1.0, 3.0, 4.0])
+    assert steffen(x, 2.0 * x)(x + 0.3) == pytest.approx(2.0 * x + 0.6)
+    curve = steffen(x, np.array([0.0, 1.0, 1.1, 9.0]))
+    assert (np.diff(curve(np.linspace(0.0, 4.0, 401))) > 0.0).all()
+    flat = steffen(x, np.array([0.0, 1.0, 1.0, 0.0]))
+    assert flat(np.array([1.5, 2.0])) == pytest.approx(1.0)
+
+
+CURVES = {  # the guide states these bounds: log10 of the risk, weight, hit rate
+    "signal": {"risk": 0.011, "weight": 0.0023, "hit_rate": 0.0017},
+    "length": {"risk": 0.0007, "weight": 0.0009, "hit_rate": 0.0007},
+}
+
+
 @pytest.mark.slow
+@pytest.mark.parametrize("axis", CURVES)
 @pytest.mark.parametrize("task", ["spiked", "max"])
-def test_curves_between_the_stored_signals_are_right_within_a_line(task):
-    """The guide states the bound; risks below what is drawn do not count."""
+def test_curves_between_the_stored_points_are_right_within_a_line(task, axis):
+    """Halfway between two points; risks below what is drawn do not count."""
     rows = stored_population(task, 0.0)
-    worst = 0.0
-    for (length, name), curve in rows.groupby(["length", "activation"]):
-        if length not in ("2", "10", "1000", "1000000"):
-            continue
-        curve = curve[curve["signal"] > 0.0].sort_values("signal")
-        known = curve[curve["risk"] > 1e-9]
-        drawn = PchipInterpolator(np.log10(known["signal"]), np.log10(known["risk"]))
-        for low, high in itertools.pairwise(known["signal"].tolist()):
+    rows = rows.assign(x=pd.to_numeric(rows[axis])).query("x > 0.0").sort_values("x")
+    other = "length" if axis == "signal" else "signal"
+    kept = ("2", "10", "1000", "1000000") if axis == "signal" else (1.0, 4.0, 10.0, 100.0)
+    worst = dict.fromkeys(CURVES[axis], 0.0)
+    for (at, name), curve in rows[rows[other].isin(kept)].groupby([other, "activation"]):
+        shown = curve[curve["risk"] > 1e-9]
+        drawn = {
+            quantity: steffen(np.log10(curve["x"].array), curve[quantity].array)
+            for quantity in ("weight", "hit_rate")
+        }
+        drawn["risk"] = steffen(np.log10(shown["x"].array), np.log10(shown["risk"].array))
+        for low, high in itertools.pairwise(curve["x"].tolist()):
             middle = math.sqrt(low * high)
+            middle = round(middle) if axis == "length" else middle
+            if middle in (low, high):
+                continue
             kind = None if name == "Bayes" else name
-            risk = population_row(make_task(task, signal=middle, length=length), kind)["risk"]
-            if risk > FLOOR:
-                worst = max(worst, abs(float(drawn(math.log10(middle))) - math.log10(risk)))
+            row = population_row(make_task(task, **{axis: middle, other: at}), kind)
+            if row["risk"] <= FLOOR:
+                del row["risk"]
+            for quantity in worst.keys() & row.keys():
+                value = math.log10(row["risk"]) if quantity == "risk" else row[quantity]
+                error = abs(float(drawn[quantity](math.log10(middle))) - value)
+                worst[quantity] = max(worst[quantity], error)
     assert rows["signal"].nunique() == len(SIGNALS[task])
-    assert worst < 0.003
+    for quantity, bound in CURVES[axis].items():
+        assert 0.0 < worst[quantity] < bound, quantity
+    heights = {"risk": charts.HEIGHT / -math.log10(FLOOR)}  # pixels of a unit
+    pixels = [bound * heights.get(name, charts.HEIGHT) for name, bound in CURVES[axis].items()]
+    assert max(pixels) < {"signal": 0.85, "length": 0.3}[axis] < charts.WIDTH

@@ -7,6 +7,7 @@ import sys
 import pandas as pd
 import pytest
 
+from slrlab.cli.main import main
 from slrlab.experiments.claims import Verdict
 from slrlab.experiments.claims.checks import below
 from slrlab.experiments.stored import table as stored
@@ -229,9 +230,43 @@ def test_nothing_on_the_page_has_a_fixed_width(tmp_path, few):
     assert page.count("<table>") == page.count("<div class='wide'><table>")
 
 
-def test_the_report_links_the_explorer_if_its_pages_are_there(tmp_path):
-    link = "<a href='explorer/index.html'>"
-    assert link not in render(Contents(tmp_path, "toy"))
+def test_the_report_links_the_explorer_if_its_pages_are_there_and_else_says_how_to_get_them(
+    tmp_path,
+):
+    link, way = "<a href='explorer/index.html'>", "pip install 'slrlab[explorer]'"
+    page = render(Contents(tmp_path, "toy"))
+    assert link not in page
+    assert way in page
     (tmp_path / "explorer").mkdir()
     (tmp_path / "explorer" / "index.html").touch()
-    assert link in render(Contents(tmp_path, "toy"))
+    page = render(Contents(tmp_path, "toy"))
+    assert link in page
+    assert way not in page
+
+
+@pytest.mark.extra
+def test_with_the_extra_the_pages_of_the_explorer_are_written_unless_told_not_to(
+    tmp_path, few, monkeypatch, capsys
+):
+    pytest.importorskip("altair")
+    pytest.importorskip("vl_convert")
+    from slrlab.explorer.views import VIEWS, landscape
+
+    monkeypatch.setattr(landscape, "_STATIC_SIGNALS", (2.0,))  # half the time
+    reproduce = ["reproduce", "--profile", "toy", "--out"]
+    with pytest.raises(SystemExit) as stopped:
+        main([*reproduce, str(tmp_path / "without"), "--no-explorer"])
+    assert stopped.value.code == 0
+    assert not (tmp_path / "without" / "explorer").exists()
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as stopped:
+        main([*reproduce, str(tmp_path / "with")])
+    assert stopped.value.code == 0
+    pages = [tmp_path / "with" / "explorer" / f"{name}.html" for name in (*VIEWS, "index")]
+    assert set(map(str, pages)) <= set(capsys.readouterr().out.split())
+    report_page = (tmp_path / "with" / "report.html").read_text(encoding="utf-8")
+    assert "<a href='explorer/index.html'>" in report_page
+    written = [page.stat().st_mtime_ns for page in pages]
+    with pytest.raises(SystemExit):
+        main([*reproduce, str(tmp_path / "with")])
+    assert [page.stat().st_mtime_ns for page in pages] == written  # not again

@@ -8,17 +8,19 @@ from typing import Annotated
 from slrlab import _checks
 from slrlab.cli.app import command
 from slrlab.cli.console import Output, print_lines, progress
-from slrlab.cli.options import option, whole
+from slrlab.cli.options import given, option, whole
+from slrlab.experiments.running.executors import default_workers
 
 _STATIC = "Write pages that need no server into this folder, and end."
-_VIEW = "View to begin with: retrieve, population, samples, landscape, atlas or plan."
+_VIEW = "View to begin with: retrieve (the default), population, samples, landscape, atlas or plan."
+_PORT = "Port of the server, 8501 by default."
 
 
 @command()
 def explore(
     *,
-    port: Annotated[int, option("Port of the server.", whole(1, 65535), "n")] = 8501,
-    view: Annotated[str, option(_VIEW, metavar="NAME")] = "retrieve",
+    port: Annotated[int | None, option(_PORT, whole(1, 65535), "n")] = None,
+    view: Annotated[str | None, option(_VIEW, metavar="NAME")] = None,
     static: Annotated[Path | None, option(_STATIC, Path, "DIR")] = None,
     output: Output,
 ) -> bool:
@@ -30,11 +32,16 @@ def explore(
 
     Example: slrlab explore --static pages
     """
-    from slrlab.explorer.server import address, need_extra, serve
+    from slrlab.explorer.server import FIRST, PORT, address, need_extra, serve
     from slrlab.explorer.views import VIEWS
 
-    _checks.choice(view, "view", VIEWS)
+    if view is not None:
+        _checks.choice(view, "view", VIEWS)
     if static is not None:
+        for name, value in given(port=port, view=view).items():
+            _checks.refuse(
+                name, "with --static, which writes all pages and starts no server", value
+            )
         from slrlab.explorer.static import build_static
 
         with progress("static pages") as report:
@@ -42,5 +49,6 @@ def explore(
         output.files(paths)
         return True
     need_extra()
-    print_lines([address(port, view)])
-    return serve(port) == 0
+    default_workers()  # refuses a bad SLRLAB_WORKERS before the server starts
+    print_lines([address(port or PORT, view or FIRST)])
+    return serve(port or PORT) == 0

@@ -141,6 +141,7 @@ def _show_panel(
     # layers share a table only if it has a name
     drawn = spec | {"data": {"name": "table"}, "datasets": {"table": data}}
     if panel.selects:
+        key += f"-{sidebar.clicks()}"
         chosen = st.vega_lite_chart(drawn, key=key, on_select="rerun", selection_mode=panel.selects)
         sidebar.take_selection(chosen["selection"].get(panel.selects) or [])
     else:

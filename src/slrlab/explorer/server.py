@@ -15,6 +15,7 @@ EXTRA = ("streamlit", "altair", "vl_convert")
 STATIC_EXTRA = EXTRA[1:]
 _APP = Path(__file__).with_name("app.py")
 FIRST = "retrieve"  # the view at the root of the server
+PORT = 8501
 _OPTIONS = {
     "server.address": "localhost",
     "server.headless": "true",
@@ -28,6 +29,11 @@ _OPTIONS = {
 }
 
 
+def has_extra(modules: tuple[str, ...] = EXTRA) -> bool:
+    """Return whether the modules of the extra are installed."""
+    return all(importlib.util.find_spec(name) is not None for name in modules)
+
+
 def need_extra(modules: tuple[str, ...] = EXTRA) -> None:
     """Refuse to go on without the extra.
 
@@ -36,7 +42,7 @@ def need_extra(modules: tuple[str, ...] = EXTRA) -> None:
     SlrlabError
         If a module of the extra ``explorer`` is not installed.
     """
-    if any(importlib.util.find_spec(name) is None for name in modules):
+    if not has_extra(modules):
         raise SlrlabError("the explorer needs the extra explorer: pip install 'slrlab[explorer]'")
 
 

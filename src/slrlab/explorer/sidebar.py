@@ -27,7 +27,8 @@ from slrlab.explorer.tables import plain
 from slrlab.explorer.view import View
 from slrlab.model.activations import ACTIVATIONS
 
-_CONTROLS, _MESSAGES, _PICKED = "controls", "messages", "picked"
+_CONTROLS, _MESSAGES, _VIEW = "controls", "messages", "view"
+_PICKED, _CLEARED = "picked", "cleared"  # the last click into a chart, and how many are forgotten
 _NOISES = (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
 _WORDS = {
     "hit_rate": "hit rate at least",
@@ -46,9 +47,13 @@ def show(view: View) -> Controls:
     import streamlit as st
 
     state = st.session_state
-    if _CONTROLS not in state:
-        given = st.query_params.to_dict()
+    given = st.query_params.to_dict()
+    if _CONTROLS not in state or (given and _went_back()):
         state[_CONTROLS], state[_MESSAGES] = Controls.from_query(given, view.start)
+        _forget_click()
+    elif state[_VIEW] != view.name:
+        state[_MESSAGES] = []
+    state[_VIEW] = view.name
     with st.sidebar:
         _shared()
         if view.controls:
@@ -57,9 +62,25 @@ def show(view: View) -> Controls:
             _OWN[name]()
     controls: Controls = state[_CONTROLS]
     query = controls.to_query()
-    if st.query_params.to_dict() != query:
+    if given != query:
         st.query_params.from_dict(query)
     return controls
+
+
+def _went_back() -> bool:
+    """Return whether the user went back or forward in the browser, to another address."""
+    from streamlit.runtime.scriptrunner import get_script_run_ctx
+
+    context = get_script_run_ctx()
+    return context is not None and context.is_history_navigation
+
+
+def _set(controls: Controls) -> None:
+    """Take over controls that are accepted; what was refused before is settled."""
+    import streamlit as st
+
+    st.session_state[_CONTROLS] = controls
+    st.session_state[_MESSAGES] = []
 
 
 def show_messages() -> None:
@@ -68,6 +89,23 @@ def show_messages() -> None:
 
     for message in st.session_state[_MESSAGES]:
         st.error(plain(message))
+
+
+def clicks() -> str:
+    """Return what tells a chart from itself before the last click into it was forgotten.
+
+    A chart keeps its selection, and a click on the same place again would not change it.
+    """
+    import streamlit as st
+
+    return str(st.session_state.get(_CLEARED, 0))
+
+
+def _forget_click() -> None:
+    import streamlit as st
+
+    if st.session_state.pop(_PICKED, None) is not None:
+        st.session_state[_CLEARED] = st.session_state.get(_CLEARED, 0) + 1
 
 
 def take_selection(points: Sequence[dict[str, Any]]) -> None:
@@ -80,7 +118,7 @@ def take_selection(points: Sequence[dict[str, Any]]) -> None:
     if st.session_state.get(_PICKED) == picked:
         return
     st.session_state[_PICKED] = picked
-    st.session_state[_CONTROLS] = replace(st.session_state[_CONTROLS], **picked)
+    _set(replace(st.session_state[_CONTROLS], **picked))
     st.rerun()
 
 
@@ -91,11 +129,12 @@ def _commit(name: str, key: str) -> None:
     state = st.session_state
     try:
         value = read_control(name, state[key])
-        state[_CONTROLS] = replace(state[_CONTROLS], **{name: value}).check()
+        _set(replace(state[_CONTROLS], **{name: value}).check())
     except ValueError as error:
         state[_MESSAGES] = [str(error)]
     else:
-        state[_MESSAGES] = []
+        if name in ("m_kk", "m_kv"):
+            _forget_click()
 
 
 def _widget(make: Any, name: str, label: str, *given: Any, kind: str = "", **options: Any) -> None:
@@ -172,7 +211,7 @@ def _seed() -> None:
     controls: Controls = st.session_state[_CONTROLS]
 
     def again() -> None:
-        st.session_state[_CONTROLS] = replace(controls, seed=(controls.seed + 1) % 10**9)
+        _set(replace(controls, seed=(controls.seed + 1) % 10**9))
 
     st.button("Draw again", on_click=again, type="primary")
     _widget(st.text_input, "seed", "draw number", shown=str(controls.seed))

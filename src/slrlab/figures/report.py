@@ -73,15 +73,13 @@ def render(contents: Contents) -> str:
     details = "".join(_details(verdict) for verdict in verdicts or [])
     packages = ", ".join(f"{name} {number}" for name, number in versions().items())
     spent = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in contents.finished.items())
-    index = Path(EXPLORER_FOLDER, "index.html")
-    explorer = f"<p><a href='{index.as_posix()}'>Explore the theory</a>: pages with sliders.</p>"
     title = "Statistical advantage of softmax attention: reproduction report"
     return page(
         title,
         f"""
 <p>Profile <b>{html.escape(profile)}</b>. {_state(contents)} The paper:
 Duranthon, Marion, Boyer, Loureiro, Zdeborová, arXiv 2509.21936.</p>
-{explorer if (contents.out / index).exists() else ""}
+{_explorer(contents)}
 <h2>Claims</h2>{_claims(verdicts)}
 <p class="note">Click or tap a figure to enlarge it. Data (CSV) and vector graphic (PDF) are files
 beside this page.</p>
@@ -97,6 +95,18 @@ beside this page.</p>
 
 
 _PENDING = "<p class='pending'>pending</p>"
+
+
+def _explorer(contents: Contents) -> str:
+    """Return a link to the pages of the explorer, or how to get them."""
+    index = Path(EXPLORER_FOLDER, "index.html")
+    if (contents.out / index).exists():
+        return f"<p><a href='{index.as_posix()}'>Explore the theory</a>: pages with sliders.</p>"
+    return (
+        "<p class='note'>Pages with sliders are not among the files: they need the extra "
+        "<code>explorer</code> (<code>pip install 'slrlab[explorer]'</code>) and are then written "
+        "by <code>slrlab reproduce --explorer</code>.</p>"
+    )
 
 
 def _state(contents: Contents) -> str:

@@ -80,7 +80,7 @@ def test_a_file_of_pickles_is_refused(tmp_path, capsys):
     change(path, (f"CREATE TABLE calls({columns}) WITHOUT ROWID",), row)
     before = path.read_bytes()
     with pytest.raises(SystemExit) as stopped:
-        main(["reproduce", "--out", str(tmp_path), "--profile", "toy"])
+        main(["reproduce", "--no-explorer", "--out", str(tmp_path), "--profile", "toy"])
     assert stopped.value.code == 1
     said = capsys.readouterr().err
     assert said.count("\n") == 1

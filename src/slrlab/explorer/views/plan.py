@@ -27,13 +27,12 @@ from slrlab.explorer.controls import Controls
 from slrlab.explorer.tables import reasons, rows_or_reason, script, words
 from slrlab.explorer.view import Call, Choice, Panel, StaticTable, Variant, View
 from slrlab.explorer.views.population import population_calls
-from slrlab.explorer.views.samples import bayes_rows, trained_calls
+from slrlab.explorer.views.samples import LONGEST_TRAINED, bayes_rows, trained_calls
 from slrlab.model.tasks import Task
 
 # signals and lengths for activations that are not stored
 _OWN_SIGNALS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 _OWN_LENGTHS = (2, 5, 10, 30, 100, 1000, 10_000)
-_LONGEST = 100  # largest length for training
 _STEP = 2.0  # ratio of the stored values of alpha
 _ALPHA_RANGE, _SIGNAL_RANGE = [0.4, 80.0], [0.8, 20.0]  # ranges of the axes of training
 _STATIC_TARGETS = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
@@ -66,9 +65,40 @@ def _training(controls: Controls) -> list[Call]:
         task = controls.make_task(signal=signal)
         known = stored_bayes_alphas(task)
         calls += [Call(bayes_rows, (task, alpha), True) for alpha in known]
-        if task.length.longest <= _LONGEST:
+        if task.length.longest <= LONGEST_TRAINED:
             calls += trained_calls(task, controls.activations, None)
     return [call for call in calls if call.quick]
+
+
+def _can_train(controls: Controls) -> bool:
+    """Return whether the fewest samples can be computed at the setting."""
+    return math.isfinite(controls.signal) and controls.law.longest <= LONGEST_TRAINED
+
+
+def _training_notes(frame: pd.DataFrame, controls: Controls) -> list[str]:
+    """Return what the lines with finite data lack, and where the fewest samples are computed."""
+    notes = []
+    names = {call.given[1] for call in _training(controls) if call.function is not bayes_rows}
+    if not names:
+        notes.append(
+            "Lines with finite data are there for spiked-SLR without noise at length "
+            f"{TRAINED_LENGTH}, and for {', '.join(STANDARD)}."
+        )
+    elif not (frame["part"] == "alpha").any():
+        notes.append("No line with finite data: the demand is outside the range of what is stored.")
+    else:
+        missing = [name for name in controls.activations if name not in names]
+        missing += [BAYES_NAME] * (controls.demand == "hit_rate")
+        if missing:
+            notes.append(f"No stored training, and no line with finite data: {', '.join(missing)}.")
+        if not frame.loc[frame["part"] == "alpha", "trusted"].all():
+            notes.append("Open circles: the theory of training is not to be trusted there.")
+    if not _can_train(controls) if controls.exact else not names:
+        notes.append(
+            "The fewest samples are computed on request, at finite signals and lengths up to "
+            f"{LONGEST_TRAINED}."
+        )
+    return notes
 
 
 def _population_lines(grid: pd.DataFrame, controls: Controls) -> list[pd.DataFrame]:
@@ -205,7 +235,7 @@ class Plan(View):
         asked = (controls.demand, controls.target)
         needs = [Call(need_rows, (here, kind, *asked, None)) for kind in controls.activations]
         samples = []
-        if controls.exact and math.isfinite(controls.signal) and here.length.longest <= _LONGEST:
+        if controls.exact and _can_train(controls):
             given = (*asked, controls.signal)
             samples = [Call(need_rows, (here, kind, *given)) for kind in controls.activations]
         return [
@@ -263,17 +293,11 @@ class Plan(View):
             )
         cannot = needs[~needs["possible"].eq(True)].drop_duplicates("activation")
         notes += [f"{row['activation']}: {row['note']}." for _, row in cannot.iterrows()]
-        if not (frame["part"] == "alpha").any():
-            notes.append(
-                f"The lines with finite data are there for spiked-SLR without noise at length "
-                f"{TRAINED_LENGTH}; the fewest samples at any setting are computed on request."
-            )
-        elif not frame.loc[frame["part"] == "alpha", "trusted"].all():
-            notes.append("Open circles: the theory of training is not to be trusted there.")
+        notes += _training_notes(frame, controls)
         return [*notes, *reasons(frame)]
 
     def code(self, controls: Controls) -> str:
-        exact = controls.exact and math.isfinite(controls.signal)
+        exact = controls.exact and _can_train(controls)
         return script(f"{_SCRIPT}{_MORE if exact else ''}$print\n", controls)
 
     def static(self, report: Report | None) -> StaticTable:

@@ -72,8 +72,8 @@ class Population(View):
         "Each line is the least risk of an attention over all its keys and values, with infinite "
         "data; grey is the Bayes risk, the least of any predictor. Softmax lies on it; attention "
         "without the exponential or without the normalisation leaves it as the signal or the "
-        "length grows. All of them rank the tokens in the same order and have the same hit rate: "
-        "they differ in how much of the relevant token they read."
+        "length grows. All increasing activations rank the tokens in the same order and have the "
+        "same hit rate: they differ in how much of the relevant token they read."
     )
     formula = (
         r"E_\sigma = \Delta^2 + 1 - \max_{k}\, \frac{A^2}{B}, \quad "

@@ -30,7 +30,7 @@ from slrlab.theory.bayes_optimal.selected import LONGEST
 _COARSE = (4.0, 32.0, 1.0)  # samples per dimension that come first
 _ROUGH = (0.5, 0.5)  # ridges until the best ones are found
 _WANTED = ("alpha", "risk", "risk_amp", "low", "high", "from_alpha", "to_alpha", "trusted", "rough")
-_LONGEST = 100  # training on longer sequences takes minutes a point
+LONGEST_TRAINED = 100  # training on longer sequences takes minutes a point
 _START = Controls(length=str(TRAINED_LENGTH))
 
 
@@ -38,7 +38,8 @@ def trained_rows(
     task: Task, kind: str, alpha: float, ridges: tuple[float, float] | None
 ) -> list[Row]:
     """Return the row of one training, stored or computed; the reason if it has no solution."""
-    return rows_or_reason(kind, _trained_rows, task, kind, alpha, ridges)
+    rows = rows_or_reason(kind, _trained_rows, task, kind, alpha, ridges)
+    return [{"alpha": alpha} | row for row in rows]
 
 
 def _trained_rows(
@@ -119,6 +120,19 @@ $print
 """
 
 
+_LIMIT_SCRIPT = """
+import pandas as pd
+
+from slrlab import make_task
+from slrlab.experiments.requirements.rows import population_row
+
+task = $make_task
+kinds = $kinds  # None is the best predictor; infinite data, since the sequences are too long
+table = pd.DataFrame([population_row(task, kind) for kind in kinds])
+$print
+"""
+
+
 class Samples(View):
     """Curves against alpha, after training."""
 
@@ -157,7 +171,7 @@ class Samples(View):
         else:
             bayes = [Call(all_bayes_rows, (task,))]
         limits = population_calls([task], controls.activations)
-        if task.length.longest > _LONGEST:
+        if task.length.longest > LONGEST_TRAINED:
             return limits
         trained = trained_calls(task, controls.activations, ridges)
         return [*limits, *_rough_calls(trained), *bayes, *trained]
@@ -218,8 +232,8 @@ class Samples(View):
 
     def notes(self, frame: pd.DataFrame, controls: Controls) -> list[str]:
         notes = []
-        if controls.law.longest > _LONGEST:
-            notes.append(f"Training is computed here for lengths up to {_LONGEST}.")
+        if controls.law.longest > LONGEST_TRAINED:
+            notes.append(f"Training is computed here for lengths up to {LONGEST_TRAINED}.")
         trained = frame[frame["part"] == "trained"]
         rough = trained.loc[trained["rough"].eq(True), "activation"].unique()
         if len(rough):
@@ -246,6 +260,8 @@ class Samples(View):
     def code(self, controls: Controls) -> str:
         ridges = (controls.ridge_k, controls.ridge_v) if controls.ridge == "given" else None
         task = controls.make_task()
+        if task.length.longest > LONGEST_TRAINED:
+            return script(_LIMIT_SCRIPT, controls, kinds=[None, *controls.activations])
         bayes: Any = "bayes_alphas(task)"
         if isinstance(task, SelectionTask):
             bayes = list(ALPHAS) if task.length.longest <= LONGEST else []
