@@ -300,7 +300,6 @@ def test_what_the_page_says_of_larger_rates():
 
 
 def test_what_the_page_says_of_the_markov_source(tests):
-    from slrlab.retrieval.tasks import MarkovTask
 
     losses = tests[tests["test"] == "markov"].groupby(["mixer", "width"])["loss"].mean().unstack()
     apart = (losses[16] - losses[16]["softmax"]).abs()
