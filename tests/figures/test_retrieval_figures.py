@@ -23,7 +23,8 @@ def tests():
 
 def mixers_of(panel):
     """Return the lines of the mixers that have a colour of their own."""
-    names = {look["label"] for look in figure_retrieval.LOOKS.values()}
+    looks = figure_retrieval.LOOKS | figure_retrieval.MORE_LOOKS
+    names = {look["label"] for look in looks.values()}
     return [line for line in panel.lines if line.get_label() in names]
 
 
@@ -107,12 +108,20 @@ def test_figure_retrieval_draws_means_over_seeds(tests):
     lines = {line.get_label(): line for line in mixers_of(recall)}
     assert np.asarray(lines["softmax"].get_xdata()) == pytest.approx(means.index)
     assert np.asarray(lines["softmax"].get_ydata()) == pytest.approx(means)
-    assert len(lines) == len(mixers_of(markov)) == len(items.lines) == len(MIXERS)
-    others = len({*MAPS} - {*MIXERS})
-    assert len(recall.lines) == len(markov.lines) == len(MIXERS) + others
-    for line in (*recall.lines, *markov.lines):
+    assert len(lines) == len(mixers_of(markov)) == len(MIXERS)
+    assert len(mixers_of(items)) == len(MIXERS) + 1
+    assert "SSMax (items only)" in {line.get_label() for line in mixers_of(items)}
+    everything = len({*MAPS, *MIXERS})
+    legend_only = 1  # the cross of seeds that failed
+    assert len(recall.lines) == everything + legend_only
+    assert len(markov.lines) == len(items.lines) == everything
+    for line in (*recall.lines[:everything], *markov.lines):
         assert len(line.get_xdata()) == 4
         assert np.isfinite(line.get_ydata()).all()
+    assert markov.get_yscale() == "log"
+    assert [text.get_text() for text in per_width.get_xticklabels()] == ["1/4", "1/2", "1", "2"]
+    labels = {text.get_text() for text in figure.legends[0].get_texts()}
+    assert {"seed that failed to learn", "other activations", "softmax"} <= labels
     assert len(per_width.lines) == 2 * len(MIXERS)
     assert list(np.asarray(items.lines[0].get_xdata())) == [16, 64, 256, 1024, 4096]
     shares = [float(x) for x in np.asarray(per_width.lines[0].get_xdata())]
@@ -147,6 +156,15 @@ def _crosses(figure):
     return sum(len(one.get_offsets()) for one in marked)
 
 
+def recall_of(frame):
+    return frame[frame["panel"] == "recall"]
+
+
+def places_of(figure):
+    """Return where the activations stand in the panel of recall."""
+    return np.array([float(line.get_xdata()[0]) for line in figure.axes[0].lines])
+
+
 def test_figure_prediction_has_a_dot_for_each_activation(tests):
     frame = figure_prediction.compute("toy")
     for name in TRAINED_SIZES:
@@ -162,13 +180,18 @@ def test_figure_prediction_has_a_dot_for_each_activation(tests):
     assert [len(panel.lines) for panel in figure.axes[:2]] == [len(MAPS)] * 2
     looks = {(line.get_color(), line.get_marker()) for line in figure.axes[0].lines}
     assert len(looks) == len(MAPS)
+    # what is clipped is left of all that is not
+    small = recall_of(frame)["predicted"] <= 1.01e-6
+    assert max(places_of(figure)[small]) < 1e-6 < min(places_of(figure)[~small])
+    assert figure.axes[0].get_xticklabels()[0].get_text().startswith("≤")
     assert {text.get_text() for text in figure.legends[0].get_texts()} == set(MAPS)
-    places = [float(line.get_xdata()[0]) for line in figure.axes[0].lines]
-    assert len(set(places)) == len(MAPS)
+    assert len(set(places_of(figure))) == len(MAPS)
     assert "rank correlation" in figure.axes[0].get_title()
     heads = frame[frame["panel"] == "heads"]
     drawn = sum(len(line.get_xdata()) for line in figure.axes[2].lines[1:])
     assert drawn == len(heads) > 0
+    legend = [text.get_text() for text in figure.axes[2].get_legend().get_texts()]
+    assert legend[-2:] == ["fit agrees with its own hit rate", "fit does not (hollow)"]
 
 
 def test_few_activations_have_no_correlation_and_are_drawn():

@@ -68,8 +68,8 @@ class Profile:
 
     ``seeds`` are those of recall at the default width; ``map_seeds`` those of the maps of the atlas
     and of the Markov source there; ``other_seeds`` those of all else. ``rates`` are the learning
-    rates that pilot runs of ``pilot`` times the steps choose from, ``higher_rates`` those that are
-    tried, one after the other, while the largest one is the best; ``sequences`` those of a test.
+    rates that pilot runs of ``pilot`` times the steps choose from, ``markov_rates`` those of the
+    Markov source; ``sequences`` those of a test.
     """
 
     seeds: int
@@ -81,7 +81,7 @@ class Profile:
     mixers: tuple[str, ...] = MIXERS
     maps: tuple[str, ...] = tuple(MAPS)
     rates: tuple[float, ...] = (3e-3, 1e-2, 3e-2)
-    higher_rates: tuple[float, ...] = (1e-1, 3e-1, 1.0, 3.0)
+    markov_rates: tuple[float, ...] = (3e-2, 1e-1, 3e-1, 1.0, 3.0)
     pilot: float = 0.5
     sequences: int = 512
 
@@ -90,10 +90,15 @@ PROFILES = {
     "toy": Profile(
         *(2, 1, 1, (8, 16), 20, 10, ("softmax", "tnl"), ("softmax", "linear")),
         rates=(1e-2, 3e-2),
-        higher_rates=(),
+        markov_rates=(3e-2,),
         sequences=32,
     ),
-    "quick": Profile(1, 1, 1, (8, 16, 24, 32), 400, 200, rates=(1e-2,), sequences=256),
+    "quick": Profile(
+        *(1, 1, 1, (8, 16, 24, 32), 400, 200),
+        rates=(1e-2,),
+        markov_rates=(3e-1,),
+        sequences=256,
+    ),
     "full": Profile(5, 3, 2, (8, 16, 24, 32), 1000, 300),
 }
 
@@ -197,27 +202,19 @@ def _best_rates(
     done: dict[Run, TrainedModel],
     run: Callable[[Sequence[Run], str], dict[Run, TrainedModel]],
 ) -> dict[str, float]:
-    """Return the learning rate of least loss of each mixer, from pilot runs.
-
-    While the largest rate that a mixer has tried is its best one, it tries the next higher one.
-    """
-    if len(profile.rates) == 1:
-        return dict.fromkeys(names, profile.rates[0])
-    steps = round(profile.pilot * (profile.markov_steps if is_linguistic(task) else profile.steps))
-    pilots: dict[Run, TrainedModel] = {}
-    best: dict[str, float] = {}
-    tried = list(names)
-    for rates in (profile.rates, *((rate,) for rate in profile.higher_rates)):
-        wanted = [
-            Run(task, name, WIDTH, PILOT_SEED, steps, rate) for name, rate in product(tried, rates)
-        ]
-        missing = [pilot for pilot in wanted if pilot not in done]
-        if missing:
-            done.update(run(missing, f"learning rates, {task}"))
-        pilots.update((pilot, done[pilot]) for pilot in wanted)
-        best = {one.mixer: one.learning_rate for one in best_pilots(pilots)}
-        tried = [name for name in tried if best[name] == max(rates)]
-    return best
+    """Return the learning rate of least loss of each mixer, from pilot runs."""
+    rates = profile.markov_rates if task == "markov" else profile.rates
+    if len(rates) == 1:
+        return dict.fromkeys(names, rates[0])
+    steps = profile.markov_steps if is_linguistic(task) else profile.steps
+    pilots = [
+        Run(task, name, WIDTH, PILOT_SEED, round(profile.pilot * steps), rate)
+        for name, rate in product(names, rates)
+    ]
+    missing = [pilot for pilot in pilots if pilot not in done]
+    done.update(run(missing, f"learning rates, {task}"))
+    chosen = best_pilots({pilot: done[pilot] for pilot in pilots})
+    return {one.mixer: one.learning_rate for one in chosen}
 
 
 def best_pilots(pilots: dict[Run, TrainedModel]) -> set[Run]:
