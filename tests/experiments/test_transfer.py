@@ -117,9 +117,26 @@ def test_the_best_factor_of_noisy_keys_is_that_of_the_posterior():
     assert flat.best_factor(SpikedSLR(4.0, 50)) == (1.0, "converged")
 
 
+def test_the_best_factor_of_a_projection_that_needs_a_fine_rule():
+    arguments = {"fit": 10, "use": 1000, "rule": "best", "refit": False}
+    (point,) = length_transfer(SpikedSLR(9.0, 10), "normmax-2", **arguments).points
+    assert point.status == "converged"
+    assert point.factor == pytest.approx(0.62, abs=0.01)
+    assert point.loss < 0.09
+
+
+def test_a_factor_is_checked_against_none(monkeypatch):
+    vectors = fit_vectors(SpikedSLR(4.0, 5), make_activation("softmax"), math.inf, {})
+    monkeypatch.setattr(type(vectors), "_search", lambda *_: (0.5, "converged"))
+    assert vectors.best_factor(SpikedSLR(4.0, 5)) == (1.0, "inaccurate")
+
+
+SEVERAL = ["softmax", "linear", "normmax-2", "as-entmax", "relu", "consmax"]
+
+
 def test_the_table_of_several_activations():
-    frame = atlas_transfer(["softmax", "linear"], fit=4, use=(2, 30), workers=1)
-    assert len(frame) == 2 * 2 * len(RULES)
+    frame = atlas_transfer(SEVERAL, fit=4, use=(2, 30), workers=1)
+    assert len(frame) == len(SEVERAL) * 2 * len(RULES)
     linear = frame[(frame["activation"] == "linear") & (frame["rule"] == "constant")]
     assert (linear["loss"] > linear["refitted_loss"]).all()
     best = frame[frame["rule"] == "best"].set_index(["activation", "use"])["loss"]

@@ -16,8 +16,8 @@ import numpy as np
 from slrlab._errors import ComputationError
 from slrlab._result import Status
 from slrlab._types import FloatArray
-from slrlab.model.activations import SOFTMAX, Activation
-from slrlab.model.families import LengthScaled
+from slrlab.model.activations import SOFTMAX, Activation, Projection
+from slrlab.model.families import LengthScaled, NormMax
 from slrlab.model.order_parameters import OrderParameters, SquaredNorms
 from slrlab.model.setting import Setting
 from slrlab.model.tasks import Task
@@ -25,10 +25,11 @@ from slrlab.numerics.minimise import newton_minimum
 from slrlab.theory.erm import erm_theory, optimal_ridge
 from slrlab.theory.moments import attention_moments
 from slrlab.theory.moments.infinite_keys import infinite_keys
-from slrlab.theory.population.minimal import minimal_risk, risk_at
+from slrlab.theory.population.minimal import PopulationRisk, minimal_risk, risk_at
 
 _DOUBLINGS = 4  # the best factor lies between 2⁻⁴ and 2⁴
 _SCAN, _RESOLUTION = 0.5, 0.75  # resolutions of the scan and of the searches: six digits
+_THRESHOLDS = 1.0  # of both for projections, whose rule is coarse at small factors
 _SAME = 1e-6  # risks that differ by less do not choose a factor
 _limit = lru_cache(maxsize=16)(infinite_keys)  # the same for all factors
 
@@ -64,8 +65,7 @@ class FittedVectors(SquaredNorms):
         """
         if math.isinf(self.m_k):
             return self._risk_of_limit(task)
-        order = OrderParameters(factor * self.m_k, self.m_v, factor**2 * self.R_k, self.R_v)
-        here = risk_at(task, self.activation, order, tolerance=1e-6 if self.errors else 1e-9)
+        here = self._scaled(task, factor)
         error = here.error
         if self.errors:
             error += 2.0 * abs(here.A) * self.errors["m_v"] + here.B * self.errors["q_v"]
@@ -73,6 +73,11 @@ class FittedVectors(SquaredNorms):
                 ahead, behind = (self._moved(task, factor, s * m_k, s * q_k) for s in (1.0, -1.0))
                 error += abs(ahead - behind) / 2.0
         return here.risk, error, here.status
+
+    def _scaled(self, task: Task, factor: float) -> PopulationRisk:
+        """Return the risk with finite keys multiplied by a factor."""
+        order = OrderParameters(factor * self.m_k, self.m_v, factor**2 * self.R_k, self.R_v)
+        return risk_at(task, self.activation, order, tolerance=1e-6 if self.errors else 1e-9)
 
     def _moved(
         self,
@@ -105,17 +110,29 @@ class FittedVectors(SquaredNorms):
         """Return the factor of the scores that has the least risk on a task.
 
         Where several do, it is the one nearest to 1. Status ``boundary``: the risk still falls at
-        a factor of 16 or 1/16.
+        a factor of 16 or 1/16. ``inaccurate``: at full accuracy no factor found is better than 1.
         """
         if math.isinf(self.m_k):
             return 1.0, Status.LIMIT
+        factor, status = self._search(task)
+        if factor == 1.0:
+            return factor, status
+        found, plain = (self._scaled(task, one) for one in (factor, 1.0))
+        slack = found.error + plain.error + _SAME * plain.risk
+        return (factor, status) if found.risk <= plain.risk + slack else (1.0, Status.INACCURATE)
+
+    def _search(self, task: Task) -> tuple[float, Status]:
+        """Return the best factor as approximate risks have it."""
         edge = _DOUBLINGS * math.log(2.0)
+        base = self.activation
+        base = base.base if isinstance(base, LengthScaled) else base
+        least = _THRESHOLDS if isinstance(base, Projection | NormMax) else 0.0
 
         def risk(point: FloatArray, resolution: float = _RESOLUTION) -> float:
             if abs(point[0]) > edge + 0.1:
                 return math.inf
             try:
-                value = self._moved(task, math.exp(point[0]), resolution=resolution)
+                value = self._moved(task, math.exp(point[0]), resolution=max(resolution, least))
             except (ValueError, ComputationError):  # too steep for any grid
                 return math.inf
             return value if math.isfinite(value) else math.inf
@@ -126,8 +143,8 @@ class FittedVectors(SquaredNorms):
                 values[power] = risk(np.array([power * math.log(2.0)]), _SCAN)
                 if values[power] > values[power - sign] > values.get(power - 2 * sign, math.inf):
                     break
-        least = min(values.values())
-        equal = least + _SAME * max(1.0, abs(least))
+        lowest = min(values.values())
+        equal = lowest + _SAME * max(1.0, abs(lowest))
         first = min((power for power, value in values.items() if value <= equal), key=abs)
         if all(values.get(first + side, -math.inf) <= equal for side in (-1, 1)):
             return 2.0**first, Status.CONVERGED  # no factor changes anything

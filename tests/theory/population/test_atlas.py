@@ -236,7 +236,8 @@ def test_an_optimum_at_infinity_is_a_limit():
     assert result.error < 1e-9
 
 
-LEFT_POWERS = ["normalised: exp(x) + x**2", "normalised: exp(x) + 1"]
+LEFT_POWERS = ["x**2", "1", "0.01", "5", "1e-30", "0.1*x**2"]
+LEFT_POWERS = [f"normalised: exp(x) + {power}" for power in LEFT_POWERS]
 
 
 @pytest.mark.parametrize("task", [MaxSLR(3.0, "1,2,6"), MaxSLR(math.inf, 5), SpikedSLR(1.0, 3)])
@@ -254,6 +255,28 @@ def test_long_keys_of_an_exponential_beside_a_power(text, task):
     for sample, value in ((firsts, limit.target), (squares, limit.energy)):
         values = np.concatenate(sample)
         assert abs(values.mean() - value) < 3.0 * values.std() / math.sqrt(values.size)
+
+
+@pytest.mark.parametrize("constant", [0.01, 5.0])
+def test_a_constant_beside_an_exponential_has_its_limit(constant):
+    task, text = MaxSLR(math.inf, 10), f"normalised: exp(x) + {constant}"
+    result = minimal_risk(task, text)
+    assert (result.status, result.m_k) == ("limit", math.inf)
+    rng = np.random.default_rng(3)
+    scores, location = task.sample_scores(rng, 100_000, 10)
+    sigma = make_activation(text).weights(1e5 * scores)
+    first = sigma[np.arange(len(sigma)), location]
+    errors = 1.0 - 2.0 * result.m_v * first + result.m_v**2 * (sigma**2).sum(axis=1)
+    assert abs(errors.mean() - result.risk) < 3.0 * errors.std() / math.sqrt(errors.size)
+
+
+@pytest.mark.parametrize("signal", [30.0, math.inf])
+@pytest.mark.parametrize(("text", "m_k"), [("exp(x) + 1e-30", 40.0), ("exp(-x) + 1e-30", -40.0)])
+def test_panels_resolve_an_exponential_that_is_not_declared(signal, text, m_k):
+    task = MaxSLR(signal, 10)
+    wanted = attention_moments(task, make_activation("softmax"), 40.0).best_risk
+    found = attention_moments(task, make_activation(f"normalised: {text}"), m_k).best_risk
+    assert found == pytest.approx(wanted, rel=1e-8)
 
 
 def test_infinitely_long_keys_are_found_beyond_a_local_minimum():

@@ -25,6 +25,7 @@ from slrlab.theory.moments.ratio import bent_moments
 from slrlab.theory.moments.types import AttentionMoments
 
 _FAR = 1e100
+_DISTANCES = np.array([1e45, 1e60, 1e75])  # far enough to read a power, its value still a double
 
 
 @np.errstate(invalid="ignore")  # slopes between infinite values
@@ -116,18 +117,23 @@ def _growths(activation: Activation) -> tuple[float, float] | None:
     if not isinstance(activation, Normalised) or activation.sink > 0.0 or activation.bias is None:
         return None
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        logs = activation.phi.log_value(np.array([-_FAR, _FAR, -(_FAR**0.5), _FAR**0.5]))
-        powers = logs / (math.log(_FAR) * np.array([1.0, 1.0, 0.5, 0.5]))
+        logs = [activation.phi.log_value(side * _DISTANCES) for side in (-1.0, 1.0)]
+    left, right = (_power(values) for values in logs)
     if activation.exponential == "left":
-        powers[[0, 2]] = -math.inf
-    left, right = (_power(*powers[[side, side + 2]].tolist()) for side in (0, 1))
+        left = -math.inf
     if left == -math.inf and 1.0 <= right < math.inf and right == round(right):
         return left, right
     return (left, right) if 0.0 <= left < math.inf and right == math.inf else None
 
 
-def _power(far: float, near: float) -> float:
-    """Return the power measured at two distances; infinite for an exponential, else nan."""
+def _power(logs: FloatArray) -> float:
+    """Return the power, from ``log φ`` at `_DISTANCES`; infinite for an exponential.
+
+    It is a slope, so that a factor of ``φ`` does not count. nan where there is no power.
+    """
+    if math.isinf(logs[0]):
+        return float(logs[0])
+    near, far = (np.diff(logs) / np.diff(np.log(_DISTANCES))).tolist()
     if abs(far) > 1e3:
         return math.copysign(math.inf, far)
     return round(far, 6) + 0.0 if abs(far - near) < 1e-6 else math.nan

@@ -34,6 +34,9 @@ _STEEPER = 8.0  # slope from which panels are cheaper than uniform nodes
 _CUT = 37.0  # score below which a map exponential to the left is so to rounding
 _ZONE = 3.0  # width of a panel around the bend, in scores
 _FLAT = 9.0  # score above which a map that is exponential to the left has a smooth logarithm
+_RATIO = 1.25  # of the scores between which the growth of a map is read
+_POWER = 2.0  # gain of log φ from one to the next, that of x^9
+_WIDEST_ZONE = 1500.0  # in scores
 _WIDEST = 0.75  # width of any panel, in key scores
 
 
@@ -107,8 +110,8 @@ def steep_first(
     if bend[0].size:
         bent = -float(activation.bias or 0.0) / m_k
         highest = cut + away + 5.0 + 45.0 * ratio  # the winner is at most 45/ν below it
-        zone = highest + _CUT + away if activation.exponential != "nowhere" else _FLAT
-        edges = _bent_edges(edge(task) + 1.0, bent, m_k, _WIDEST, zone)
+        zones = _zones(activation, highest + _CUT + away, 2.0 * abs(m_k) * edge(task))
+        edges = _bent_edges(edge(task) + 1.0, bent, m_k, _WIDEST, zones)
         x, kernel = panel_kernel(*bend, edges, signal, resolution)
         top = float(ends[1])
         if activation.exponential != "nowhere":
@@ -140,7 +143,8 @@ def _split(
     even = np.linspace(-reach, reach, 1 + math.ceil(2.0 * reach / widest))
     bend = even
     if activation.exponential != "everywhere":
-        bend = _bent_edges(reach, centre, m_k, widest, abs(m_k) * abs(border - centre))
+        zones = _zones(activation, abs(m_k) * abs(border - centre), 2.0 * abs(m_k) * reach)
+        bend = _bent_edges(reach, centre, m_k, widest, zones)
     parts = []
     for source, low_side in ((bend, m_k < 0.0), (even, m_k > 0.0)):
         inner = source[source < border] if low_side else source[source > border]
@@ -151,12 +155,32 @@ def _split(
     return parts[0], parts[1]
 
 
+def _zones(activation: Normalised, exponential: float, reach: float) -> tuple[float, float]:
+    """Return the scores, below and above the bend, up to which panels must be narrow.
+
+    Beyond them ``log φ`` grows no faster than that of a power. ``exponential`` is the one below if
+    the map is exponential there, ``reach`` the farthest score. Zones so wide that their panels
+    would be too many are cut: finer grids then differ, and their difference is the error.
+    """
+    if activation.exponential != "nowhere":
+        return exponential, _FLAT
+    scores = _FLAT * _RATIO ** np.arange(2 + max(0, math.ceil(math.log(reach / _FLAT, _RATIO))))
+    ends = []
+    for sign in (-1.0, 1.0):
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            steep = np.abs(np.diff(activation.phi.log_value(sign * scores))) > _POWER
+        last = float(scores[1 + np.flatnonzero(steep)[-1]]) if steep.any() else _FLAT
+        ends.append(min(last, _WIDEST_ZONE))
+    return ends[0], ends[1]
+
+
 def _bent_edges(
-    reach: float, centre: float, slope: float, widest: float, zone: float
+    reach: float, centre: float, slope: float, widest: float, zones: tuple[float, float]
 ) -> FloatArray:
     """Return edges of panels for a map of ``slope·(x − centre)`` that bends at 0.
 
-    Panels are `_ZONE` scores wide down to ``−zone`` and up to `_FLAT`, then they grow.
+    Panels are `_ZONE` scores wide down to minus one of ``zones`` and up to the other; then they
+    grow.
     """
     narrow = _ZONE / abs(slope)
     even = np.linspace(-reach, reach, 1 + math.ceil(2.0 * reach / widest))
@@ -164,7 +188,7 @@ def _bent_edges(
         return even
     doublings = max(0, math.ceil(math.log2(widest / narrow)) + 1)
     sides = []
-    for stop in (zone, _FLAT):
+    for stop in zones:
         count = math.ceil(min(stop, 2.0 * reach * abs(slope)) / _ZONE)
         inner = narrow * np.arange(1.0, count + 1.0)
         sides.append(np.append(inner, inner[-1] * 2.0 ** np.arange(1.0, doublings + 1.0)))
