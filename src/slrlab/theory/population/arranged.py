@@ -28,7 +28,7 @@ from slrlab.theory.moments.nodes import EDGE, NODE_STEP, gauss_weights
 from slrlab.theory.population.search import best_keys
 
 _MOST_NODES = 1_500_000  # largest number of nodes of a quadrature
-_LEVELS = (1.0, 1.35)
+_RESOLUTIONS = (1.0, 1.35)
 _LONGEST = 4096  # tokens of a sampled sequence
 _BLOCKS, _ENTRIES = 16, 1 << 17  # independent parts of a sample, and the scores of each
 
@@ -65,9 +65,9 @@ def arranged_risk(task: ArrangementTask) -> ArrangedRisk:
 def _one_length(task: ArrangementTask, length: int) -> ArrangedRisk:
     if task.kinds[0].count == length:  # every token is relevant
         return ArrangedRisk(0.0, 0.0, 0.0, False)
-    nodes = 2.0 * EDGE * _LEVELS[-1] * task.steepness / NODE_STEP
+    nodes = 2.0 * EDGE * _RESOLUTIONS[-1] * task.steepness / NODE_STEP
     if nodes ** (length - 1) < _MOST_NODES:
-        (coarse, _), (squares, location) = (quadrature(task, length, one) for one in _LEVELS)
+        (coarse, _), (squares, location) = (quadrature(task, length, one) for one in _RESOLUTIONS)
         gap = abs(squares - location) / squares if squares else 0.0
         error = abs(squares - coarse) + abs(squares - location) + 1e-15
         return ArrangedRisk(squares, gap, error, False)
@@ -97,7 +97,9 @@ def _sampled(task: ArrangementTask, length: int) -> ArrangedRisk:
     """Return the risk of softmax less what it loses; the error is a standard error."""
     fixed = replace(task, length=LengthLaw.of(length))
     m_k = best_keys(fixed, SOFTMAX).m_k
-    coarse, moments = (attention_moments(fixed, SOFTMAX, m_k, resolution=one) for one in _LEVELS)
+    coarse, moments = (
+        attention_moments(fixed, SOFTMAX, m_k, resolution=one) for one in _RESOLUTIONS
+    )
     log2_size = max(6, math.floor(math.log2(_ENTRIES / length)))
     blocks = []
     for scores in normal_replicates(length, log2_size, _BLOCKS, (0, length)):
