@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any
 
 import typer
 
@@ -167,13 +167,15 @@ def _own_options() -> Iterator[inspect.Parameter]:
     """
     shared = {one.name for one in fields(Task)}
     kinds: dict[str, list[type[Task]]] = {}
+    types: dict[str, str] = {}
     for kind in TASKS.values():
-        for name in (one.name for one in fields(kind) if one.name not in shared):
-            kinds.setdefault(name, []).append(kind)
-    readers = {int: (whole(None), "n"), float: (number("a number"), "x")}
+        for one in (one for one in fields(kind) if one.name not in shared):
+            kinds.setdefault(one.name, []).append(kind)
+            types[one.name] = one.type if isinstance(one.type, str) else one.type.__name__
+    readers = {"int": (whole(None), "n"), "float": (number("a number"), "x")}
     for name, having in kinds.items():
         text = " ".join(f"{_description(kind, name)} (Task {kind.name}.)" for kind in having)
-        read, metavar = readers.get(get_type_hints(having[0])[name], (str, "TEXT"))
+        read, metavar = readers.get(types[name], (str, "TEXT"))
         annotation = Annotated[Any, option(text.strip(), read, metavar)]
         yield inspect.Parameter(
             name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation
