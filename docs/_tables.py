@@ -1,7 +1,8 @@
 """Write the tables of commands, figures, computations and activations into a page of the site.
 
-A page says ``<!-- commands -->``, ``<!-- figures -->``, ``<!-- computations -->``, ``<!-- cards -->``,
-``<!-- absent -->`` or ``<!-- full only -->``; what stands there comes from the code.
+A page says ``<!-- commands -->``, ``<!-- figures -->``, ``<!-- computations -->``,
+``<!-- cards -->``, ``<!-- absent -->`` or ``<!-- full only -->``; what stands there comes from the
+code.
 """
 
 from __future__ import annotations
