@@ -252,6 +252,7 @@ def test_plan_has_what_require_answers_and_says_what_cannot():
 @pytest.mark.slow
 def test_the_script_of_samples_finds_the_best_ridges_of_the_stored_points(monkeypatch):
     monkeypatch.setattr(samples, "ALPHAS", (2.0, 16.0))
+    monkeypatch.setattr(samples, "_COARSE", ())
     view, controls = VIEWS["samples"], replace(VIEWS["samples"].start, activations=("linear",))
     table, copied = view.table(controls), printed(view.code(controls))
     for name, part in (("linear", "trained"), ("Bayes", "bayes")):
