@@ -32,12 +32,12 @@ def chromium():
 
 
 @contextmanager
-def live_explorer(log):
-    """Run a live explorer with a log; yield its address and its process."""
+def live_explorer(log, *options):
+    """Run a live explorer with a log, and options; yield its address and its process."""
     with socket.socket() as free:
         free.bind(("localhost", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "slrlab", "explore", "--port", str(port)]
+    command = [sys.executable, "-m", "slrlab", "explore", "--port", str(port), *options]
     with log.open("w") as file, subprocess.Popen(command, stdout=file, stderr=file) as process:
         try:
             address = f"http://localhost:{port}"

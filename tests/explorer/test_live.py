@@ -5,13 +5,16 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from io import StringIO
+from dataclasses import replace
+from html import unescape
+from io import BytesIO, StringIO
 from urllib.parse import urlencode
 
 import pandas as pd
 import pytest
+from PIL import Image
 
-from live_explorer import CUT_OFF, PATIENCE
+from live_explorer import CUT_OFF, PATIENCE, live_explorer
 from slrlab.explorer.controls import Controls
 from slrlab.explorer.server import FIRST
 from slrlab.explorer.views import VIEWS
@@ -38,6 +41,10 @@ READ_MARKS = """() => [...document.querySelectorAll("[data-testid=stVegaLiteChar
     .map((svg) => [...svg.querySelectorAll("path")].map((path) =>
         `${path.getAttribute("d")}${path.getAttribute("transform")}${path.getAttribute("fill")}`)
         .join())"""
+READ_ALL = """() => ["[data-testid=stVegaLiteChart] svg.marks", "[data-testid=stTable]",
+    "[data-testid=stCaptionContainer]"].flatMap((place) => [...document.querySelectorAll(place)])
+    .filter((one) => one.checkVisibility())
+    .map((one) => one.outerHTML.replaceAll(/(clip|gradient_)\\d+/g, "")).join()"""
 CHARTS = "[data-testid=stVegaLiteChart] svg.marks"
 
 
@@ -148,8 +155,14 @@ def test_a_view_draws_what_the_library_computes(new_page, server, view):
     if view not in ("atlas",):  # a table that scrolls is a picture
         wanted = VIEWS[view].numbers(table, controls).astype(str).to_numpy().tolist()
         assert numbers(page).to_numpy().tolist() == wanted
-    assert download(page, "PNG").startswith(b"\x89PNG")
-    assert b"<svg" in download(page, "SVG")[:200]
+    drawn = Image.open(BytesIO(download(page, "PNG"))).convert("RGB")
+    assert min(drawn.size) > 600
+    assert len(drawn.getcolors(maxcolors=2**24)) > 30  # not blank
+    picture = unescape(download(page, "SVG").decode())
+    assert picture.startswith("<svg")
+    words = " ".join(re.findall(r"<text[^>]*>([^<]*)", picture))
+    assert VIEWS[view].title in words
+    assert VIEWS[view].setting(controls)[:30] in words
 
 
 @pytest.mark.parametrize("view", VIEWS)
@@ -215,6 +228,135 @@ def test_a_bad_expression_or_number_is_an_error_and_the_page_goes_on(new_page, s
     page.keyboard.press("ArrowRight")  # an accepted change removes the message
     page.wait_for_function("() => !document.querySelector('[data-testid=stAlert]')")
     page.wait_for_function("() => location.search.includes('signal=5')")
+
+
+@pytest.mark.parametrize("view", ["retrieve", "landscape", "atlas", "plan"])
+def test_a_bad_expression_leaves_every_view_as_it_is(new_page, server, view):
+    page = new_page()
+    show(page, server, view, SETTINGS[view])
+    page.locator(CHARTS).first.wait_for()
+    before = page.evaluate(READ_ALL)
+    add(page, "elementwise: 1 + y")
+    page.get_by_test_id("stAlert").filter(has_text="the name y is not x").wait_for()
+    settle(page)
+    assert page.evaluate(READ_ALL) == before
+    assert page.get_by_test_id("stException").count() == 0
+    change(page, view)
+    page.wait_for_function("() => !document.querySelector('[data-testid=stAlert]')")
+
+
+def slide(index):
+    def act(page):
+        page.locator("[data-testid=stSlider] input").nth(index).focus()
+        page.keyboard.press("ArrowRight")
+
+    return act
+
+
+def write(label, text):
+    def act(page):
+        page.get_by_label(label, exact=True).fill(text)
+        page.keyboard.press("Enter")
+
+    return act
+
+
+def click(text):
+    return lambda page: page.get_by_test_id("stSidebar").get_by_text(text, exact=True).click()
+
+
+def alone(name):
+    def act(page):
+        page.get_by_test_id("stSelectbox").locator("input").click()
+        page.get_by_role("option", name=name, exact=True).click()
+
+    return act
+
+
+def type_activation(page):
+    page.get_by_test_id("stMultiSelect").locator("input").fill("elementwise: 1 + x/3")
+    page.keyboard.press("Enter")
+    page.keyboard.press("Escape")
+
+
+SHARED = {
+    "signal": slide(0),
+    "length": slide(1),
+    "noise": slide(2),
+    "exact length": write("length or law, such as 1,2,3", "4"),
+    "exact noise": write("noise", "0.3"),
+    "exact signal": write("signal (inf is allowed)", "6"),
+    "task": click("max-SLR"),
+    "own activation": type_activation,
+}
+OWN_CONTROLS = {  # those that others depend on come first
+    "retrieve": {
+        "draw": click("Draw again"),
+        "seed": write("draw number", "7"),
+        "alone": alone("linear"),
+    },
+    "population": {"x": click("the signal")},
+    "samples": {
+        "best ridges": click("the best ridges"),
+        "given ridges": click("given ridges"),
+        "ridge of keys": write("ridge of the keys", "2"),
+        "ridge of values": write("ridge of the values", "2"),
+    },
+    "landscape": {"m_kk": write("start: m_kk", "-0.5"), "m_kv": write("start: m_kv", "0.7")},
+    "atlas": {"ranking": click("the setting above")},
+    "plan": {
+        "target": write("this number", "0.5"),
+        "demand": click("hit rate at least"),
+        "risk": click("risk at most"),
+    },
+}
+LAST = {
+    "plan": {
+        "no training": write("length or law, such as 1,2,3", "1000"),
+        "samples": click("Fewest samples at the signal above"),
+    },
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("view", VIEWS)
+def test_every_control_changes_what_is_shown(new_page, server, view):
+    page = new_page()
+    controls = replace(SETTINGS[view], activations=("softmax", "linear"))
+    show(page, server, view, controls)
+    page.get_by_text("Exact values").click()
+    page.locator(CHARTS).first.wait_for()
+    for name, act in (OWN_CONTROLS[view] | SHARED | LAST.get(view, {})).items():
+        page.wait_for_timeout(300.0)
+        before, address = page.evaluate(READ_ALL), page.url
+        act(page)
+        page.wait_for_function("(old) => location.href !== old", arg=address)
+        if (view, name) != ("plan", "exact signal"):  # a mark of lines that are not there
+            page.wait_for_function(f"(old) => ({READ_ALL})() !== old", arg=before)
+        assert page.get_by_test_id("stException").count() == 0, name
+        assert page.get_by_test_id("stAlert").count() == 0, name
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_dark_page_of_a_tablet_is_whole(new_page, server, view):
+    page = new_page(color_scheme="dark", viewport={"width": 800, "height": 900})
+    show(page, server, view, SETTINGS[view])
+    page.locator(CHARTS).first.wait_for()
+    assert page.evaluate(CUT_OFF) == []
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= 800
+    ground = "() => getComputedStyle(document.querySelector('[data-testid=stApp]')).backgroundColor"
+    assert max(map(int, re.findall(r"\d+", page.evaluate(ground))[:3])) < 64
+    ink = "() => getComputedStyle(document.querySelector('svg.marks text')).fill"
+    assert min(map(int, re.findall(r"\d+", page.evaluate(ink))[:3])) > 128
+
+
+def test_the_server_says_the_address_of_the_view_that_was_asked_for(new_page, tmp_path):
+    log = tmp_path / "log"
+    with live_explorer(log, "--view", "plan"):
+        page = new_page()
+        page.goto(log.read_text().split()[0])
+        page.get_by_role("heading", name=VIEWS["plan"].title).wait_for()
+        settle(page)
 
 
 def test_a_click_after_typing_an_activation_is_not_lost(new_page, server):

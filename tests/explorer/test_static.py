@@ -16,7 +16,7 @@ from live_explorer import CUT_OFF
 from slrlab import SpikedSLR, draw_haystack, minimal_risk, require
 from slrlab.cli.main import main
 from slrlab.experiments.stored import stored_trained_row, table
-from slrlab.explorer import static
+from slrlab.explorer import charts, static
 from slrlab.explorer.static import build_static
 from slrlab.explorer.views import VIEWS
 
@@ -211,6 +211,7 @@ def test_plan_has_what_require_answers(show):
 def test_the_script_is_that_of_the_live_explorer(show, view):
     page = chosen(show, view)
     code = page.locator("#code").text_content()
+    assert len(code) > 100
     compile(code, view, "exec")
     if view == "population":
         start = replace(VIEWS[view].start, signal=10.0, length="100")
@@ -222,6 +223,10 @@ def test_the_script_is_that_of_the_live_explorer(show, view):
     assert page.locator("details img").bounding_box()["width"] > 50
     page.locator("#copy").click()
     page.locator("#copy", has_text="Copied").wait_for()
+    page.evaluate("() => document.body.prepend(document.createElement('textarea'))")
+    page.locator("textarea").focus()
+    page.keyboard.press("Control+V")  # a page from disk may not read what it has copied
+    assert page.locator("textarea").input_value().strip() == code.strip()
 
 
 @pytest.mark.slow
@@ -323,3 +328,21 @@ def test_text_in_charts_has_the_colour_of_the_page(new_page, static_page, scheme
     ink = page.locator("svg text").first.evaluate(f"(e) => ({shown})(e).fill")
     assert ink == page.locator("body").evaluate(f"(e) => ({shown})(e).color")
     assert page.evaluate("() => document.documentElement.scrollWidth") <= 390
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_lines_and_legend_are_lightened_on_a_dark_page(new_page, static_page, scheme):
+    page = new_page(color_scheme=scheme)
+    page.goto(static_page("population"))
+    page.locator("body[data-ready=yes]").wait_for()
+    compared = ["softmax", "linear", "erf", "softplus"]
+    shades = [charts.color_of(name, compared) for name in compared]
+    wanted = charts.on_dark(shades) if scheme == "dark" else shades
+    lines = """() => [...document.querySelectorAll("g.mark-line path")]
+        .map((path) => path.getAttribute("stroke"))"""
+    assert {shade.lower() for shade in wanted} <= {shade.lower() for shade in page.evaluate(lines)}
+    first = (
+        page.locator(".legend span span").nth(1).evaluate("(e) => getComputedStyle(e).background")
+    )
+    channels = ", ".join(str(int(wanted[0][i : i + 2], 16)) for i in (1, 3, 5))
+    assert f"rgb({channels})" in first

@@ -22,6 +22,7 @@ from slrlab import (
     require,
 )
 from slrlab._plot import mark_of
+from slrlab.experiments.atlas import panel
 from slrlab.experiments.requirements.rows import population_row
 from slrlab.experiments.stored import SIGNALS, stored_population, stored_trained_row
 from slrlab.experiments.stored import table as stored
@@ -254,6 +255,53 @@ def test_plan_has_what_require_answers_and_says_what_cannot():
     (call,) = [c for c in view.calls(impossible) if c.given[-2:] == (0.1, None)]
     rows = [*call.run(), *view.calls(impossible)[0].run()]
     assert any("stays above" in n for n in view.notes(view.frame(rows, impossible), impossible))
+
+
+@pytest.mark.slow
+def test_the_script_of_samples_finds_the_best_ridges_of_the_stored_points(monkeypatch):
+    monkeypatch.setattr(samples, "ALPHAS", (2.0, 16.0))
+    monkeypatch.setattr(samples, "_COARSE", ())
+    view, controls = VIEWS["samples"], replace(VIEWS["samples"].start, activations=("linear",))
+    table, copied = view.table(controls), printed(view.code(controls))
+    for name, part in (("linear", "trained"), ("Bayes", "bayes")):
+        shown = table[(table["activation"] == name) & (table["part"] == part)].set_index("alpha")
+        ours = copied[copied["activation"] == name].set_index("alpha")
+        assert len(ours) == len(shown) > 1
+        # a search for ridges may end elsewhere on another machine, at the same risk
+        margin = 1e-6 if name == "Bayes" else 3.0 * shown["error"].max() + 1e-4
+        assert ours["risk"].to_dict() == pytest.approx(shown["risk"].to_dict(), abs=margin)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("demand", [{"target": 0.6}, {"demand": "hit_rate", "target": 0.7}])
+def test_the_script_of_plan_computes_the_fewest_samples_of_the_page(demand):
+    view = VIEWS["plan"]
+    controls = replace(CHEAP, signal=4.0, length="2", exact=True, **demand)
+    calls = [call for call in view.calls(controls) if call.function is plan.need_rows]
+    rows = [row for call in calls for row in call.run()]
+    shown = view.marked(view.frame([*view.calls(controls)[0].run(), *rows], controls))
+    copied = printed(view.code(controls))
+    assert len(copied) == len(shown) >= 3
+    for name in ("signal", "alpha", "value"):
+        expected = sorted(shown[name].astype(float))
+        assert sorted(copied[name]) == pytest.approx(expected, rel=1e-6, nan_ok=True), name
+    assert np.isfinite(copied["alpha"]).any()
+
+
+@pytest.mark.slow
+def test_the_script_of_the_atlas_ranks_its_panel_and_an_activation_of_ones_own(monkeypatch):
+    own, view = "elementwise: 1 + x/2", VIEWS["atlas"]
+    known = ["softmax", "linear", "erf"]
+    rows = stored("atlas")
+    monkeypatch.setattr(panel, "stored_atlas", lambda: rows[rows["activation"].isin(known)])
+    for names in (("softmax", "linear"), ("softmax", own)):
+        controls = Controls(activations=names)
+        copied = printed(view.code(controls)).set_index("activation")
+        assert set(copied.index) == {*known, *names}
+        for name in known:
+            loss = rows.loc[rows["activation"] == name, "loss"].mean()
+            assert copied.loc[name, "mean_loss"] == pytest.approx(loss, rel=1e-6, abs=1e-9)
+    assert copied.loc[own, "mean_loss"] == pytest.approx(copied.loc["linear", "mean_loss"])
 
 
 def test_code_and_words_are_readable():

@@ -24,7 +24,7 @@ _OPTIONS = {
     "client.toolbarMode": "minimal",
     "client.showErrorLinks": "false",
     "theme.light.primaryColor": "#0072B2",
-    "theme.dark.primaryColor": "#56B4E9",
+    "theme.dark.primaryColor": "#3381BB",  # readable below white text, and itself on black
     "global.disableWidgetStateDuplicationWarning": "true",
 }
 

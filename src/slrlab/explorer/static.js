@@ -4,6 +4,10 @@ const page = JSON.parse(document.getElementById("page").textContent);
 const rows = unpack(page.table);
 const state = Object.fromEntries(page.choices.map((choice) => [choice.name, choice.value]));
 const views = {};
+// dark colours of lines are lightened on a dark page; saved pictures are on white
+const lighter = JSON.parse(document.getElementById("dark").textContent);
+const isDark = matchMedia("(prefers-color-scheme: dark)").matches;
+const readable = (text) => (isDark ? text.replace(/#[0-9a-f]{6}\b/gi, (shade) => lighter[shade] ?? shade) : text);
 let variant = page.variants[0].name;
 
 function unpack(table) {
@@ -156,7 +160,7 @@ async function draw() {
   views[variant] = { place, charts: [] };
   for (const [i, panel] of present().panels.entries()) {
     const own = panel.parts.length ? rows.filter((row) => panel.parts.includes(row.part)) : rows;
-    const spec = { ...panel.spec, data: { values: own.map((row) => ({ ...row })) } };
+    const spec = { ...JSON.parse(readable(JSON.stringify(panel.spec))), data: { values: own.map((row) => ({ ...row })) } };
     spec.params = [...(spec.params ?? []), ...settings()];
     const options = { actions: false, renderer: "svg", config: page.config };
     const { view } = await vegaEmbed(elements[i], spec, options);
@@ -258,6 +262,7 @@ document.getElementById("copy").addEventListener("click", (event) => {
   event.target.textContent = copied ? "Copied" : "Selected: copy it with the keyboard";
 });
 addEventListener("hashchange", () => { readAddress(); addChoices(); show(); });
+for (const one of document.querySelectorAll(".legend")) one.innerHTML = readable(one.innerHTML);
 readAddress();
 addChoices();
 show().then(() => { document.body.dataset.ready = "yes"; });

@@ -9,6 +9,7 @@ import html
 import itertools
 import json
 import math
+import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from slrlab.explorer.view import Choice, Panel, StaticTable, Variant, View
 from slrlab.explorer.views import VIEWS
 from slrlab.figures.page import formula, page
 
+_SHADE = re.compile(r"#[0-9A-Fa-f]{6}\b")  # a colour, in a chart or in the legend
 _DIGITS = 6  # significant digits of the numbers in a page
 _SCRIPT = Path(__file__).with_name("static.js")
 _STYLE = """
@@ -108,6 +110,7 @@ def static_page(view: View, names: Iterable[str], report: Report | None = None) 
         for name in names
     )
     legend = charts.legend(Controls().activations) if view.legend else ""
+    dark = {shade: charts.on_dark(shade) for shade in _SHADE.findall(f"{legend}{text}")}
     buttons = "".join(f"<button id='{kind}'>{kind.upper()}</button> " for kind in _KINDS)
     return page(
         view.title,
@@ -126,6 +129,7 @@ those of a table. The live explorer,
 <p>This script computes the table of this page. <button id="copy">Copy</button></p>
 <pre id="code"></pre></details>
 <script type="application/json" id="page">{text}</script>
+<script type="application/json" id="dark">{json.dumps(dark)}</script>
 <script>{vl_convert.javascript_bundle()}</script>
 <script>{_SCRIPT.read_text(encoding="utf-8")}</script>
 """,
