@@ -211,9 +211,9 @@ KEYS = {
     "Haystack": f"status scores values location label weights predictions {WHERE} seed",
     "BestMap": f"status scores values exact risk exact_risk error {WHERE}",
     "BiasLimit": f"status bias excess excess_error rate constant constant_error activation {WHERE}",
-    "ExcessParts": "status excess angle shape_part shape_part_error size_part size_part_error "
-    "length_part length_part_error error per_length per_sequence retuned sum_variation m_k bias "
-    f"activation {WHERE}",
+    "ExcessParts": "status excess excess_error angle shape_part shape_part_error size_part "
+    "size_part_error length_part length_part_error error per_length per_sequence retuned "
+    f"sum_variation m_k bias activation {WHERE}",
     "HeadDiagnosis": "status bayes_risk hit_rate predicted_hit_rate mean_weight risk "
     "predicted_risk excess temperature tuned_risk sink_temperature log_sink sink_risk context "
     f"bayes_context offset_share beyond errors sequences predictions activation {WHERE}",

@@ -8,7 +8,8 @@ import sys
 import numpy as np
 import pytest
 
-from slrlab import ComputationError, MaxSLR, SpikedSLR, make_activation, minimal_risk
+from slrlab import ComputationError, MaxSLR, SpikedSLR, lacks, make_activation, minimal_risk
+from slrlab.experiments.atlas.panel import PANEL, atlas, ranked_among_stored, ranking, verdict
 from slrlab.theory.moments import attention_moments
 
 CODE = [
@@ -373,3 +374,46 @@ def test_a_narrow_expression_without_a_rule_says_so_in_one_line():
     with pytest.raises(ComputationError, match="no rule") as caught:
         minimal_risk(MaxSLR(500.0, 3), "elementwise: exp(-1e6*(x - 0.7)**2)")
     assert str(caught.value).isprintable()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", COMPUTED)
+def test_ranked_with_what_is_not_known(text):
+    """On the whole panel: no error, and a verdict that counts what is missing or inaccurate."""
+    frame, table = ranked_among_stored([text])
+    own, row = frame[frame["activation"] == text], table.set_index("activation").loc[text]
+    assert len(own) == row["settings"] == len(PANEL)
+    failed = own["status"] == "failed"
+    assert row["missing"] == failed.sum() == own["risk"].isna().sum()
+    assert (own.loc[failed, "note"] != "").all()
+    assert own.loc[~failed, "hit_rate"].between(0.0, 1.0).all()
+    gain = 1.0 + own["noise"] ** 2 - own["bayes_risk"]
+    doubtful = ~(own["error"] / gain <= 0.01)
+    assert ("Not accurate" in verdict(row)) == doubtful.any()
+    assert "nan" not in verdict(row) + lacks(text)
+
+
+def test_a_linear_map_with_keys_beyond_the_search_says_that_its_loss_is_not_known():
+    text = "elementwise: 1 + 1e-9*x"
+    frame = atlas([text], panel=[SpikedSLR(9.0, 10), SpikedSLR(9.0, 2)], workers=1)
+    linear = atlas(["linear"], panel=[SpikedSLR(9.0, 10), SpikedSLR(9.0, 2)], workers=1)
+    assert (frame["risk"] - frame["error"] <= linear["risk"]).all()
+    assert "Not accurate to 0.01 on 2 of 2 settings (2 boundary)" in verdict(ranking(frame).iloc[0])
+    assert lacks(text).startswith("Loses 0.88 ± 0.9 (boundary) of the attainable gain")
+
+
+def test_a_setting_that_cannot_be_computed_is_a_row_that_says_so():
+    frame = atlas(["normalised: exp(x**2)"], panel=[SPIKED, MaxSLR(math.inf, 10)], workers=1)
+    assert frame["status"].tolist() == ["converged", "failed"]
+    assert "too large for memory" in frame["note"].iloc[1]
+    assert frame.drop(columns="bayes_risk").iloc[1].isna().sum() > 10
+    row = ranking(frame).iloc[0]
+    assert (row["missing"], row["settings"], row["same_as_best"]) == (1, 2, False)
+    words = verdict(row)
+    assert "1 of 2 settings (1 failed)" in words
+    assert "over the other 1 settings" in words
+
+
+@pytest.mark.parametrize("scale", ["1e-300", "1e300"])
+def test_a_factor_beyond_the_squares_of_doubles_changes_nothing(scale):
+    assert lacks(f"elementwise: {scale}*exp(x)") == lacks("elementwise: exp(x)")

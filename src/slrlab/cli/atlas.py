@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+from slrlab._errors import ComputationError
 from slrlab._types import DataFrame
 from slrlab.cli.app import command
 from slrlab.cli.console import Output, print_lines, print_table, progress
@@ -122,9 +123,15 @@ def _answers(table: DataFrame, added: list[str]) -> list[str]:
     from slrlab.experiments.atlas.panel import verdict
     from slrlab.experiments.atlas.properties import lacks
 
+    def lacking(name: str) -> str:
+        try:
+            return lacks(name)
+        except ComputationError as error:
+            return f"What it lacks is not known: {error}."
+
     own = table[table["activation"].isin(added)]
     return [
         f"{row['activation']}: rank {row['rank']} of {len(table)}. {verdict(row)} "
-        f"{lacks(row['activation'])}"
+        f"{lacking(row['activation'])}"
         for _, row in own.iterrows()
     ]

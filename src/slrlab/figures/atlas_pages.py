@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from slrlab._types import FloatArray
-from slrlab.experiments.atlas.panel import advice, verdict
+from slrlab.experiments.atlas.panel import WEIGHTS, advice, verdict
 from slrlab.figures import style
 from slrlab.figures.page import cell, formula, page, picture, wide
 from slrlab.model.activations import SOFTMAX, Activation, make_activation
@@ -29,7 +29,7 @@ _RELEVANT, _SEED = 3, 1  # index of the relevant token in the example, and its r
 _WEIGHT = r"\sigma_l = "
 _FAR = 100.0  # stands for keys or a bias at infinity in the pictures
 _COLUMNS = (
-    *("setting", "risk", "error", "bayes_risk", "loss", "hit_rate", "m_k", "m_v", "bias"),
+    *("setting", "risk", "error", "bayes_risk", "loss", "m_k", "m_v", "bias", *WEIGHTS),
     "status",
 )
 _MOST_COLUMNS = 12  # of a table that fits a window

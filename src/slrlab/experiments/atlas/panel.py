@@ -13,16 +13,18 @@ from typing import Any
 
 import pandas as pd
 
+from slrlab._errors import ComputationError
+from slrlab._result import Estimate, Status
 from slrlab._types import Report
 from slrlab.experiments.atlas.activations import Compared, Kind, portable
 from slrlab.experiments.running.parallel import parallel_map
 from slrlab.model.activations import ACTIVATIONS, make_activation
 from slrlab.model.cards import CARDS
+from slrlab.model.setting import Setting
 from slrlab.model.tasks import MaxSLR, SpikedSLR, Task
-from slrlab.model.traits import increasing
 from slrlab.theory.population.bayes_risk import bayes_risk
-from slrlab.theory.population.hit_rate import hit_rate
 from slrlab.theory.population.minimal import minimal_risk
+from slrlab.theory.population.weight_statistics import weights_of
 
 RANDOM = "uniform(1,10)"
 PANEL: tuple[Task, ...] = (
@@ -47,12 +49,14 @@ _NUMBERS = (
     "m_k",
     "m_v",
     "bias",
-    "hit_rate",
 )
+WEIGHTS = ("hit_rate", "mean_weight", "entropy", "miscalibration")
+"""Columns of what the weights do; each is followed by one with its error."""
 _SETTING = ["task", "signal", "length", "noise"]
 _NONE = 1e-9  # loss that is rounding
 _BROKEN = 0.1  # loss on spiked-SLR at signal 9 above which an activation breaks at a length
 _SAME = 1e-6  # excess below which an activation is the best predictor for all purposes
+_DOUBT = 0.01  # error of a loss from which it is said
 
 
 def atlas(
@@ -64,8 +68,10 @@ def atlas(
 ) -> pd.DataFrame:
     """Return one row for each setting of the panel and each activation.
 
-    ``hit_rate`` is `slrlab.hit_rate` where the largest weight is that of the largest score, else
-    nan: `slrlab.weight_statistics` samples it.
+    `WEIGHTS` are those of `slrlab.WeightStatistics` at the same keys, from a smaller sample, each
+    followed by its error: 0 for the hit rate of an activation that increases and for the mean
+    weight, which come from quadratures. A setting that cannot be computed has the status
+    ``failed``, nan for its numbers and a ``note`` that says why.
 
     Parameters
     ----------
@@ -84,7 +90,8 @@ def atlas(
     kinds = list(ACTIVATIONS) if activations is None else list(activations)
     points = [(task, portable(kind, workers)) for task in panel for kind in kinds]
     rows = parallel_map(_row, points, label="atlas", report=report, workers=workers)
-    frame = pd.DataFrame(rows).astype(dict.fromkeys(_NUMBERS, float))
+    numbers = [*_NUMBERS, *(name + end for name in WEIGHTS for end in ("", "_error"))]
+    frame = pd.DataFrame(rows).astype(dict.fromkeys(numbers, float))
     families = {name: make_activation(name).family for name in frame["activation"].unique()}
     trivial = 1.0 + frame["noise"] ** 2
     return frame.assign(
@@ -104,7 +111,8 @@ def stored_atlas() -> pd.DataFrame:
     with (resources.files("slrlab.experiments.stored") / "atlas.csv").open(
         encoding="utf-8"
     ) as file:
-        return pd.read_csv(file, dtype={"length": str}).astype(dict.fromkeys(_NUMBERS[:2], float))
+        frame = pd.read_csv(file, dtype={"length": str}, keep_default_na=False, na_values=[""])
+    return frame.astype(dict.fromkeys(_NUMBERS[:2], float)).assign(note="")
 
 
 def ranked_among_stored(
@@ -127,8 +135,19 @@ def ranked_among_stored(
 def _row(point: tuple[Task, Kind]) -> dict[str, Any]:
     """Return the row of one task and activation."""
     task, kind = point
-    row = Compared(minimal_risk(task, kind), bayes_risk(task)).to_dict()
-    return row | {"hit_rate": hit_rate(task) if increasing(make_activation(kind)) else math.nan}
+    bayes = bayes_risk(task)
+    try:
+        best = minimal_risk(task, kind)
+        row = Compared(best, bayes).to_dict() | {"note": ""}
+        weights = weights_of(best)
+    except ComputationError as error:
+        row = Setting(task, make_activation(kind)).to_dict() | dict.fromkeys(_NUMBERS[2:], math.nan)
+        row |= {"alpha": math.inf, "bayes_risk": bayes.risk}
+        row |= {"status": str(Status.FAILED), "note": str(error)}
+        weights = dict.fromkeys(WEIGHTS, Estimate(math.nan, math.nan))
+    for name, number in weights.items():
+        row |= {name: number.value, f"{name}_error": number.error}
+    return row
 
 
 def setting_labels(frame: pd.DataFrame) -> pd.Series:
@@ -146,16 +165,21 @@ def setting_labels(frame: pd.DataFrame) -> pd.Series:
 def ranking(frame: pd.DataFrame) -> pd.DataFrame:
     """Return one row for each activation: mean and worst loss, where it is worst, where it breaks.
 
-    The hit rate is the mean over the panel, the same for every activation that increases.
-    It breaks at the lengths of spiked-SLR at signal 9 where it misses more than a tenth of the
+    Hit rate and mean weight are means over the panel; the hit rate is the same for every
+    activation that increases. An activation breaks at the lengths of spiked-SLR at signal 9 where it misses more than a tenth of the
     attainable gain. Mean losses that differ by no more than their errors share the best rank.
+    Means are over the settings that could be computed; ``missing`` counts the others, ``doubtful``
+    those that are not accurate to a hundredth of the attainable gain, with ``doubts`` by status.
     """
     gain = 1.0 + frame["noise"] ** 2 - frame["bayes_risk"]
     # a loss below rounding is none
     loss = frame["loss"].where(frame["loss"] > _NONE, 0.0)
+    loss = loss.where(frame["loss"].notna())
     frame = frame.assign(loss=loss, loss_error=frame["error"] / gain)
+    frame["doubt"] = ~(frame["loss_error"] <= _DOUBT)
     groups = frame.groupby("activation", sort=False)
-    worst = frame.loc[groups["loss"].idxmax()].set_index("activation")
+    known = frame.assign(loss=loss.fillna(-1.0)).groupby("activation", sort=False)["loss"]
+    worst = frame.loc[known.idxmax()].set_index("activation")
     table = pd.DataFrame(
         {
             "family": groups["family"].first(),
@@ -164,7 +188,12 @@ def ranking(frame: pd.DataFrame) -> pd.DataFrame:
             "worst_loss": groups["loss"].max(),
             "worst_setting": worst["setting"].where(worst["loss"] > 0.0, ""),
             "breaks_at": pd.Series({name: _broken_lengths(rows) for name, rows in groups}),
-            "same_as_best": groups["excess"].max() < _SAME,
+            "same_as_best": (groups["excess"].max() < _SAME) & (groups["doubt"].sum() == 0),
+            "settings": groups.size(),
+            "missing": groups.size() - groups["loss"].count(),
+            "doubtful": groups["doubt"].sum(),
+            "doubts": pd.Series({name: _doubts(rows) for name, rows in groups}),
+            "worst_error": groups["loss_error"].max(),
         }
     ).sort_values("mean_loss", kind="stable")
     errors = groups["loss_error"].mean().reindex(table.index).fillna(0.0)
@@ -181,6 +210,12 @@ def _ranks(losses: list[float], errors: list[float]) -> list[int]:
             first = here
         ranks.append(first + 1)
     return ranks
+
+
+def _doubts(rows: pd.DataFrame) -> str:
+    """Return how many of the rows in doubt have which status."""
+    counts = rows.loc[rows["doubt"], "status"].value_counts()
+    return ", ".join(f"{count} {status}" for status, count in counts.items())
 
 
 def _broken_lengths(rows: pd.DataFrame) -> str:
@@ -210,13 +245,24 @@ def texts(table: pd.DataFrame) -> list[list[str]]:
 
 
 def verdict(row: pd.Series) -> str:
-    """Return one sentence on an activation from its row in the ranking."""
+    """Return on an activation what its row in the ranking says, with what is not known."""
     if row["same_as_best"]:
         return "As good as the best predictor on every setting of the panel."
-    return (
+    if row["missing"] == row["settings"]:
+        return "Its risk could not be computed on any setting of the panel."
+    words = (
         f"Loses {row['mean_loss']:.2g} of what can be gained on average, and "
         f"{row['worst_loss']:.2g} at worst ({row['worst_setting']})."
     )
+    if row["doubtful"]:
+        words += (
+            f" Not accurate to 0.01 on {row['doubtful']} of {row['settings']} settings "
+            f"({row['doubts']})"
+        )
+        words += f": errors up to {row['worst_error']:.1g}." if row["worst_error"] > 0.0 else "."
+    if row["missing"]:
+        words += f" The mean is over the other {row['settings'] - row['missing']} settings."
+    return words
 
 
 def advice(row: pd.Series) -> str:

@@ -13,6 +13,7 @@ from slrlab.experiments.running.parallel import parallel_map
 from slrlab.model.activations import ACTIVATIONS, make_activation
 from slrlab.model.setting import Setting
 from slrlab.model.tasks import SpikedSLR, Task
+from slrlab.theory.population.bayes_risk import bayes_risk
 from slrlab.theory.population.parts import PARTS, ExcessParts, excess_parts
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 STANDARD = SpikedSLR(9.0, 10)
 _SAMPLES, _FEW = 65536, 8192  # sequences, for a table and for a sentence
 _SAME = 1e-6  # excess below which an activation is the best predictor for all purposes
+_DOUBT = 0.01  # error of a loss from which it is said
 _REASONS = (  # what a factor for each length brings, then for each sequence, then what is left
     "one factor does not fit all lengths",
     "one factor does not fit all sequences",
@@ -132,6 +134,12 @@ def lacks(activation: Kind, task: Task = STANDARD) -> str:
     where = Setting(task)
     if parts.excess < _SAME:
         return f"Lacks nothing on {where}: its weights are the posterior up to a factor."
+    gain = task.trivial_risk - bayes_risk(task).risk
+    doubt = parts.excess_error / gain
+    loss = f"{_loss(parts):.2g}" + (f" ± {doubt:.1g} ({parts.status})" if doubt > _DOUBT else "")
+    loses = f"Loses {loss} of the attainable gain on {where}"
+    if not math.isfinite(parts.parts):
+        return f"{loses}; its weights overflow on a sample, so why is not known."
     freed = (parts.parts, parts.per_length, parts.per_sequence, 0.0)
     gains = [before - after for before, after in itertools.pairwise(freed)]
     reasons = [
@@ -139,4 +147,4 @@ def lacks(activation: Kind, task: Task = STANDARD) -> str:
         for gain, reason in sorted(zip(gains, _REASONS, strict=True), reverse=True)
         if gain >= 0.005 * parts.parts
     ]
-    return f"Loses {_loss(parts):.2g} of the attainable gain on {where}: {', '.join(reasons)}."
+    return f"{loses}: {', '.join(reasons)}."

@@ -135,7 +135,7 @@ def write_tables(
     makers: dict[str, Callable[[Report | None], pd.DataFrame]] = {
         "population": _population,
         "bayes": _bayes,
-        "atlas": lambda tell: atlas(report=tell),
+        "atlas": lambda tell: atlas(report=tell).drop(columns="note"),
         "trained": _trained,
     }
     paths = []

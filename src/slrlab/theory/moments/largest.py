@@ -96,7 +96,8 @@ def noisy_is_largest(task: Task, m_k: float, R_k: float, resolution: float = 1.0
     assert isinstance(task, SelectionTask)
     sharpness = 1.0 / rest if rest else math.inf
     sharpness = max(sharpness, 1.0 if task.hard else task.steepness)
-    if 2.0 * edge(task) / node_step(sharpness, resolution) > _MOST_NODES:
+    # keys against the teacher without noise are infinitely sharp
+    if 2.0 * edge(task) > _MOST_NODES * node_step(sharpness, resolution):
         raise ComputationError(
             f"the hit rate on {task.name} at signal {task.signal:g}, m_k {m_k:.4g} and "
             f"R_k {R_k:.4g} needs more than {_MOST_NODES} nodes"

@@ -19,6 +19,7 @@ from slrlab._types import FloatArray
 from slrlab.model.activations import Activation
 from slrlab.model.tasks import Task
 from slrlab.numerics.qmc import normal_replicates
+from slrlab.theory.moments.types import scaled
 
 BLOCKS = 16
 _LONGEST = 1024  # tokens of a sequence
@@ -30,7 +31,8 @@ class WeightMoments:
     """Means over sequences for each length (rows) and block (columns), for weights ``σ``.
 
     ``norm`` is the mean of ``‖p‖²``, ``target`` of ``⟨σ, p⟩``, ``energy`` of ``‖σ‖²``, ``fitted``
-    of ``⟨σ, p⟩²/‖σ‖²``; ``total`` and ``total_square`` are those of ``Σσ`` and its square.
+    of ``⟨σ, p⟩²/‖σ‖²``; ``total`` and ``total_square`` are those of ``Σσ`` and its square. Weights
+    whose squares would over- or underflow are in units of the largest: no property depends on it.
     """
 
     probabilities: FloatArray
@@ -93,9 +95,17 @@ class KeySample:
 
     def moments(self, activation: Activation, m_k: float) -> WeightMoments:
         """Return the moments of the weights at keys ``m_k k*``."""
-        rows = [_means(activation.weights(m_k * keys), p) for _, keys, p in self.groups]
+        with np.errstate(over="ignore", invalid="ignore"):
+            weights = [activation.weights(m_k * keys) for _, keys, _ in self.groups]
+            _, unit = scaled(np.array([np.abs(sigma).max() for sigma in weights]))
+            rows = [
+                _means(sigma / unit, p)
+                for sigma, (_, _, p) in zip(weights, self.groups, strict=True)
+            ]
+        columns = np.stack(rows, axis=1)
+        columns[~np.isfinite(columns)] = np.nan  # weights that overflow have no moments
         probabilities = np.array([probability for probability, *_ in self.groups])
-        return WeightMoments(probabilities, *np.stack(rows, axis=1))
+        return WeightMoments(probabilities, *columns)
 
     def single_lengths(self) -> Iterator[tuple[float, KeySample]]:
         """Yield each length with its probability, as a sample of its own."""

@@ -58,6 +58,8 @@ class ExcessParts(Result):
     ----------
     excess
         Risk above the Bayes risk, by quadrature; the sum of the parts up to ``error``.
+    excess_error
+        Numerical error of ``excess``.
     angle
         Angle between weights and posterior in degrees: ``excess = E‖p‖² sin²(angle)``.
     shape_part, size_part, length_part
@@ -78,6 +80,7 @@ class ExcessParts(Result):
     """
 
     excess: float
+    excess_error: float
     angle: float
     shape_part: float
     shape_part_error: float
@@ -188,6 +191,7 @@ def _result(
     return ExcessParts(
         status=Status.worst([best.status, sampled]),
         excess=excess,
+        excess_error=best.error,
         angle=math.degrees(math.asin(sine)),
         **fields,
         error=Estimate.of(columns.sum(axis=0)).error,

@@ -131,8 +131,10 @@ def best_keys(
     shaped = _shaped(activation, bias)
     if sampled and math.isinf(objective(m_k / 1.5 or 0.125, bias, _SCAN)):
         return KeySearch(m_k, shaped, Status.BOUNDARY, remaining=math.inf)
-    if at_edge(m_k, bias) or abs(bias or 0.0) >= 0.95 * widest:
-        return KeySearch(m_k, shaped, Status.BOUNDARY)
+    if at_edge(m_k, bias):
+        return _edge(activation, [(m_k / 4.0, bias), (m_k / 2.0, bias), (m_k, bias)], objective)
+    if bias is not None and abs(bias) >= 0.95 * widest:
+        return _edge(activation, [(m_k, bias / 4.0), (m_k, bias / 2.0), (m_k, bias)], objective)
     return KeySearch(m_k, shaped, Status.CONVERGED if minimum.settled else Status.INACCURATE)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from slrlab import _checks
@@ -26,7 +27,12 @@ from slrlab.theory.moments.infinite_keys import infinite_keys
 from slrlab.theory.moments.largest import noisy_is_largest
 from slrlab.theory.population.bayes_risk import bayes_risk
 from slrlab.theory.population.hit_rate import Keys, key_overlaps
-from slrlab.theory.population.minimal import checked, minimal_risk, refined_moments
+from slrlab.theory.population.minimal import (
+    PopulationRisk,
+    checked,
+    minimal_risk,
+    refined_moments,
+)
 from slrlab.theory.population.weight_sample import WeightSample, sample_weights
 
 if TYPE_CHECKING:
@@ -35,6 +41,7 @@ if TYPE_CHECKING:
 
 _TOKENS = 2_000_000  # tokens of a sample unless its size is given
 _TOLERANCE = 1e-7  # error of quadratures: less than any sample resolves
+_FEWEST, _BINS = 128, 40  # sequences of a sample beside a risk, and bins of the weight
 FAR = 1e8  # overlap at which the weights of infinitely long keys are evaluated
 
 
@@ -125,7 +132,7 @@ def weight_statistics(
     order: Keys | None = None,
     *,
     samples: int | None = None,
-    bins: int = 40,
+    bins: int = _BINS,
     seed: int = 0,
 ) -> WeightStatistics:
     """Return hit rate, mean weight, entropy and calibration of the attention weights.
@@ -218,6 +225,26 @@ def _count(task: Task) -> int:
     return max(200, round(_TOKENS / task.length.mean))
 
 
+def weights_of(best: PopulationRisk, *, tokens: int = 200_000) -> dict[str, Estimate]:
+    """Return hit rate, mean weight, entropy and miscalibration at keys of least risk.
+
+    They are those of `weight_statistics`, from fewer tokens and with the moments that the risk has
+    already.
+    """
+    task, activation = best.setting.task, best.setting.activation or SOFTMAX
+    fixed, _ = evaluable(activation, best)
+    keys = (best.m_k if math.isfinite(best.m_k) else FAR, best.R_k)
+    count = max(_FEWEST, round(tokens / task.length.mean))
+    sample = sample_weights(task, fixed, keys, samples=count, bins=_BINS, seed=0)
+    sampled = best.status is Status.SAMPLED
+    return {
+        "hit_rate": _hit_rate(task, keys, sample),
+        "mean_weight": sample.estimate((1.0, "target")) if sampled else Estimate(best.A, 0.0),
+        "entropy": sample.estimate((1.0, "entropy")),
+        "miscalibration": sample.miscalibration(best.m_v),
+    }
+
+
 def evaluable(activation: Activation, order: Any) -> tuple[Activation, float]:
     """Return an activation that can be evaluated at the keys of ``order``, and its bias.
 
@@ -255,12 +282,19 @@ def _sampled(sample: WeightSample) -> tuple[float, dict[str, Estimate]]:
 
 def _hit_rate(task: Task, keys: tuple[float, float], sample: WeightSample) -> Estimate:
     """Return the hit rate of the weights: that of the scores, and the sampled difference."""
+    m_k = sample.sign * keys[0]
     try:
-        exact = noisy_is_largest(task, sample.sign * keys[0], keys[1])
+        exact = _scores_hit(task, m_k if keys[1] else math.copysign(1.0, m_k), keys[1])
     except ComputationError:  # too many nodes
         return sample.estimate((1.0, "hit"))
     more = sample.estimate((1.0, "hit"), (-1.0, "score_hit"))
     return Estimate(exact + more.value, more.error)
+
+
+@lru_cache(maxsize=64)
+def _scores_hit(task: Task, m_k: float, R_k: float) -> float:
+    """Return the hit rate of the scores; without noise no factor of theirs changes it."""
+    return noisy_is_largest(task, m_k, R_k)
 
 
 def _exact(task: Task, moments: AttentionMoments) -> dict[str, Estimate]:
