@@ -21,9 +21,11 @@ _PLAIN_BAR = re.compile(r"<mo>(&#x0(?:2016|007C|2223|2225);)</mo>")
 def mathml(source: str, display: str = "inline") -> str:
     """Return a formula as a ``<math>`` element; one that cannot be read stops the build."""
     # a bar asked to stretch disappears where the reader has no mathematical font
-    formula = convert(source.strip(), display=display).replace(*_BAR)
+    # the converter knows aligned lines by the name split alone
+    formula = convert(source.strip().replace("{aligned}", "{split}"), display=display)
+    formula = formula.replace(*_BAR)
     formula = _PLAIN_BAR.sub(r'<mo stretchy="false">\1</mo>', formula)
-    if "\\" in formula:
+    if "\\" in formula or ">&<" in formula:
         raise ExtensionError(f"formula not understood: {source}")
     return formula
 

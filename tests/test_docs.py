@@ -278,8 +278,17 @@ def test_bars_grow_only_between_left_and_right(source, bars):
     assert all("stretchy" in text for text in attributes)
 
 
+def test_aligned_lines_are_a_table():
+    formula = load("_math").mathml(r"\begin{aligned} A &= b, & B &= c \\ P &= d \end{aligned}")
+    assert formula.count("<mtr>") == 2
+    assert "&<" not in formula
+
+
 def test_a_formula_that_cannot_be_read_stops_the_build():
     from sphinx.errors import ExtensionError
+
+    with pytest.raises(ExtensionError, match="formula not understood"):
+        load("_math").mathml("a & b")
 
     with pytest.raises(ExtensionError, match=r"^formula not understood: \\nosuchcommand$"):
         load("_math").mathml(r"\nosuchcommand")
