@@ -28,6 +28,7 @@ NOT_RUN = {
     "reproduce --out results": "all figures take minutes; the tests of the report run it",
     "reproduce --explorer": "as above",
     "retrieval --profile quick --out results": "needs an extra; run below at a smaller size",
+    "retrieval --profile quick --text novel.txt": "as above",
     "sweep curve.toml --cluster tcp://127.0.0.1:8786": "the tests of the cluster start one",
     "sweep sgd.toml": "trains sixteen times; `sgd_retrieval` has its own tests",
     "transfer --atlas --csv transfer.csv": "fits all activations, which takes a minute",

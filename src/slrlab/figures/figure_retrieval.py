@@ -170,5 +170,5 @@ def _name_falling(panel: Axes, means: pd.DataFrame) -> None:
             place = next((one for one in ends if abs(one - end) < _FALL), end)
             ends.setdefault(place, []).append(str(name))
     for end, names in ends.items():
-        at, aside = (means.index[-1], end), {"xytext": (-3, 4), "textcoords": "offset points"}
-        panel.annotate(", ".join(names), at, ha="right", fontsize=6.5, **aside)
+        aside: dict[str, Any] = {"xytext": (-3, 4), "textcoords": "offset points", "ha": "right"}
+        panel.annotate(", ".join(names), (means.index[-1], end), fontsize=6.5, **aside)

@@ -9,6 +9,7 @@ import pytest
 
 from slrlab.experiments.retrieval.heads import TIMES
 from slrlab.experiments.retrieval.prediction import head_correlations, prediction_table
+from slrlab.experiments.retrieval.study import rank_correlation
 from slrlab.experiments.stored import table
 from slrlab.retrieval.attention_maps import MAPS
 from slrlab.retrieval.mixers import MIXERS, tnl_log_decay
@@ -19,6 +20,16 @@ PAGE = (ROOT / "docs" / "guide" / "retrieval.md").read_text(encoding="utf-8")
 PLAIN = " ".join(PAGE.split())  # sentences may go over lines
 SIZES = (16, 64, 256, 1024, 4096)
 TRIED_HIGHER = {("recall", name) for name in ("softmax", "softplus-biased", "relu-normalised")}
+OTHER_RATES = {  # losses of pilot runs: the least one, and that of the rate of the stored runs
+    "recall": {"relu-normalised": [4.05, 4.15]},
+    "max": {
+        "entmax15": [0.39, 0.99],
+        "softmax-sink": [0.31, 0.42],
+        "relu": [1.37, 1.54],
+        "relu-normalised": [1.44, 2.05],
+        "softmax-1": [0.42, 0.44],
+    },
+}
 NAMES = {"HGRN2": "hgrn2", "linear (SiLU)": "silu-linear", "TNL": "tnl", "cosFormer2": "cosformer2"}
 
 
@@ -180,7 +191,14 @@ def test_the_rank_correlations_with_the_theory(tests, heads):
     for name, own in (("recall", given[:3]), ("max", given[3:])):
         first = frame[frame["panel"] == name].iloc[0]
         assert own == pytest.approx(first[names].astype(float).tolist(), abs=6e-3)
+    limits = (ROOT / "docs" / "theory" / "limits.md").read_text(encoding="utf-8")
+    first, low, high = stated.groups()[:3]
+    assert f"over 16 activations is {first} (95 % interval {low} to {high})" in limits
     error = frame[frame["panel"] == "recall"].set_index("mixer")["measured"]
+    assert (error < 0.003).sum() == 9
+    predicted = frame[frame["panel"] == "recall"]["predicted"]
+    equal = rank_correlation(predicted.tolist(), error.clip(lower=0.003).tolist())[0]
+    assert equal == pytest.approx(0.37, abs=6e-3)
     near = ["softmax", "softmax-sink", "softmax-1", "ssmax", "softplus-biased", "entmax15"]
     assert error[[*near, "softplus", "elu1", "relu2"]].max() < 0.003
 
@@ -226,6 +244,8 @@ def test_the_numbers_of_heads(tests, heads):
         f"within 0.05 for {trusted['recall']} of 32 heads of recall and {trusted['max']} of 32 of "
         "the maximum" in PLAIN
     )
+    falling = heads[(heads["mixer"] == "taylor2-normalised") & (heads["fitted_hit_rate"] < 0.01)]
+    assert sorted(falling["hit_rate"]) == pytest.approx([0.97, 0.99], abs=6e-3)
     negative = (heads["excess"] < 0.0).groupby(heads["task"]).sum()
     assert (
         f"negative for {negative['recall']} of 32 heads of recall and {negative['max']} of 32 of "
@@ -241,6 +261,7 @@ def test_the_table_of_diagnosed_heads(heads):
     assert len(rows) == 12
     for head, cells in rows.items():
         task, mixer = head.replace("`", "").split(", ")
+        task = "max" if task == "maximum" else task
         own = heads[(heads["task"] == task) & (heads["mixer"] == mixer)]
         for name, cell in zip(names, cells, strict=True):
             if cell == "not computed":
@@ -262,7 +283,8 @@ def test_the_rates_are_those_of_the_runs_and_not_at_an_edge(tests):
             assert used[task, mixer].tolist() == [float(cell)]
             own = pilots[(pilots["task"] == task) & (pilots["mixer"] == mixer)]
             losses = own.set_index("learning_rate")["loss"]
-            above = losses[losses.index > float(cell)]
+            # a repeated search may choose the other of 0.01 and 0.03
+            above = losses[losses.index > max(float(cell), 0.03)]
             assert len(above)
             # on recall three were trained with 0.1 and did not get better
             if (task, mixer) not in TRIED_HIGHER:
@@ -278,8 +300,15 @@ def test_what_the_page_says_of_larger_rates():
     assert ends == pytest.approx([0.15, 0.23, 0.01, 0.04], abs=6e-3)
     assert (gains[2] > 0.0).sum() == 9
     assert gains[2].max() == pytest.approx(0.014, abs=6e-4)
-    nine = markov[gains[2] > 0.0]
-    assert (nine[3.0] > nine[1.0]).all()
+    assert (markov[3.0] > markov[1.0]).all()
+    for task, own in (("recall", recall), ("max", largest)):
+        chosen = pilots[pilots["chosen"] & (pilots["task"] == task)].set_index("mixer")["loss"]
+        least = own[[0.003, 0.01, 0.03]].min(axis=1)
+        other = least.index[least < chosen.reindex(least.index)]
+        pairs = {name: [least[name], chosen[name]] for name in other}
+        assert set(pairs) == set(OTHER_RATES[task])
+        for name, pair in pairs.items():
+            assert pair == pytest.approx(OTHER_RATES[task][name], abs=6e-3)
     assert largest[0.1].min() == pytest.approx(2.11, abs=6e-3)
     used = pilots[pilots["chosen"] & (pilots["task"] == "recall")].set_index("mixer")["loss"]
     lower = recall.index[recall[0.1] < used.reindex(recall.index)]
@@ -297,6 +326,11 @@ def test_what_the_page_says_of_larger_rates():
     assert seeds["softmax"] == pytest.approx([0.02, 0.05, 0.02, 1.0, 1.0], abs=6e-3)
     assert seeds["softplus-biased"] == pytest.approx([0.17, 0.61, 1.0], abs=6e-3)
     assert seeds["relu-normalised"] == pytest.approx([0.03, 0.29, 0.28], abs=6e-3)
+    higher = rows.groupby("mixer")["accuracy"].mean()
+    kept = at(table("retrieval"), "recall", 16).groupby("mixer")["accuracy"].mean()
+    assert (higher - kept.reindex(higher.index)).drop("relu-normalised").max() < -0.3
+    ends = [kept["relu-normalised"], higher["relu-normalised"]]
+    assert ends == pytest.approx([0.03, 0.20], abs=6e-3)
 
 
 def test_what_the_page_says_of_the_markov_source(tests):
@@ -315,7 +349,8 @@ def test_what_the_page_says_of_the_markov_source(tests):
 def test_a_hit_is_not_an_answer(tests, heads):
     head = heads[(heads["task"] == "recall") & (heads["mixer"] == "softmax")].iloc[0]
     assert head["seed"] == 0
-    assert (head["hit_rate"], head["accuracy"]) == pytest.approx((0.99, 0.43), abs=6e-3)
+    assert head["hit_rate"] == pytest.approx(0.995, abs=6e-4)
+    assert head["accuracy"] == pytest.approx(0.43, abs=6e-3)
     needle = at(tests, "needle", 64, "softmax").set_index("seed")["accuracy"]
     assert needle[0] == pytest.approx(1.0, abs=6e-3)
     means = at(tests, "needle", 1024).groupby("mixer")["accuracy"].mean()
