@@ -283,7 +283,7 @@ SHARED = {
     "signal": slide(0),
     "length": slide(1),
     "noise": slide(2),
-    "exact length": write("length or law, such as 1,2,3", "4"),
+    "exact length": write("length or law, such as 1,2,3", "6"),
     "exact noise": write("noise", "0.3"),
     "exact signal": write("signal (inf is allowed)", "6"),
     "task": click("max-SLR"),

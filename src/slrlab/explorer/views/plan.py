@@ -93,11 +93,11 @@ def _training_notes(frame: pd.DataFrame, controls: Controls) -> list[str]:
             notes.append(f"No stored training, and no line with finite data: {', '.join(missing)}.")
         if not frame.loc[frame["part"] == "alpha", "trusted"].all():
             notes.append("Open circles: the theory of training is not to be trusted there.")
-    if not _can_train(controls) if controls.exact else not names:
-        notes.append(
-            "The fewest samples are computed on request, at finite signals and lengths up to "
-            f"{LONGEST_TRAINED}."
-        )
+    limits = f"at finite signals and lengths up to {LONGEST_TRAINED}"
+    if controls.exact and not _can_train(controls):
+        notes.append(f"The fewest samples are not computed at this setting, but {limits}.")
+    elif not controls.exact and not names:
+        notes.append(f"The fewest samples are computed on request, {limits}.")
     return notes
 
 
