@@ -151,21 +151,9 @@ def test_length_transfer_after_training():
 
 
 def test_length_transfer_of_the_atlas():
-    frame = stored("atlas").set_index(["activation", "use", "rule"])
-    text = (DOCS / "guide" / "length-transfer.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| `([\w.-]+)` \| (.+) \|$", text, re.M)
-    names = [name for name, _ in rows if name not in RULES]
-    assert len(names) == 13
-    for name, cells in rows:
-        if name in RULES:
-            continue
-        constant = frame.loc[name].xs("constant", level="rule")["loss"]
-        best = frame.loc[(name, 1000, "best")]
-        numbers = [*constant, best["factor"], best["loss"], best["refitted_loss"]]
-        for shown, number in zip(cells.split(" | "), numbers, strict=True):
-            digits = len(shown.partition(".")[2].split()[0]) if "." in shown else 0
-            value = 1.0 / 16.0 if shown.startswith("1/16") else float(shown)
-            assert abs(value - number) <= 0.51 * 10.0**-digits, (name, shown, number)
+    frame = stored("atlas")
+    frame = frame[(frame["use"] != frame["fit"]) & frame["rule"].isin(["constant", "best"])]
+    frame = frame.set_index(["activation", "use", "rule"])
     exact = ["softmax", "softplus-biased", "elu1-biased", "hedgehog", "softmax-sink"]
     assert frame.loc[exact].xs("constant", level="rule")["loss"].abs().max() < 1e-9
     near = frame.loc[["softmax-1", "softpick", "sigsoftmax", "softcap-50"]]

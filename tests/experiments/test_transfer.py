@@ -2,8 +2,10 @@
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from slrlab import (
@@ -20,6 +22,7 @@ from slrlab import (
 from slrlab.experiments.atlas.transfer import atlas_transfer
 from slrlab.experiments.fitted_vectors import fit_vectors
 from slrlab.experiments.transfer import RULES
+from slrlab.model.activations import ACTIVATIONS
 from slrlab.simulation.training.erm import fresh_risk, start_weights
 from slrlab.simulation.training.optimiser import train
 
@@ -143,6 +146,31 @@ def test_the_table_of_several_activations():
     for rule in RULES[:3]:
         others = frame[frame["rule"] == rule].set_index(["activation", "use"])["loss"]
         assert (best <= others + 1e-9).all()
+
+
+def test_the_page_has_the_numbers_of_the_stored_table():
+    docs = Path(__file__).parents[2] / "docs"
+    table = pd.read_csv(docs / "assets" / "tables" / "length-transfer-atlas.csv")
+    page = (docs / "guide" / "length-transfer.md").read_text(encoding="utf-8")
+    losses = table.set_index(["activation", "rule", "use"])
+    assert set(table["activation"]) == set(ACTIVATIONS)
+    rows = [line.split("|")[1:-1] for line in page.splitlines() if line.startswith("| `")]
+    rows = [[cell.strip() for cell in row] for row in rows if len(row) == 7 and "," not in row[0]]
+    assert len(rows) == 14
+    for name, *cells in rows:
+        name = name.strip("`")
+        best = losses.loc[(name, "best", 1000)]
+        wanted = [losses.loc[(name, "constant", use), "loss"] for use in (2, 100, 1000)]
+        wanted += [best["factor"], best["loss"], best["refitted_loss"]]
+        for cell, value in zip(cells, wanted, strict=True):
+            shown = 1.0 / 16.0 if cell.startswith("1/16") else float(cell)
+            digits = len(cell.partition(".")[2].split(" ")[0])
+            assert abs(shown - value) <= 0.5001 * 10.0**-digits, (name, cell, value)
+    rules = losses["loss"].unstack("rule")
+    assert (rules["best"] <= rules.min(axis=1) + 1e-6).all()
+    refitted = losses["refitted_loss"].xs(("best", 1000), level=("rule", "use"))
+    powers = refitted[["softplus", "elu1", "taylor2-normalised", "spherical-2"]]
+    assert np.allclose(powers, [0.93, 0.93, 0.86, 0.86], atol=0.005)
 
 
 def test_a_picture_of_maps_and_one_of_curves():

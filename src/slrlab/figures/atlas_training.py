@@ -14,6 +14,7 @@ from slrlab._types import Axes
 from slrlab.experiments.atlas.training import FRACTION, STARTS, TIME
 from slrlab.experiments.atlas.training_table import comparable, rank_agreement
 from slrlab.figures import style
+from slrlab.figures.labels import place_labels
 
 TRAINING_TITLE = "Test risk after training, and training time, against the risk with infinite data"
 TRAINING_CAPTION = (
@@ -26,12 +27,6 @@ TRAINING_CAPTION = (
 )
 _COLOURS = {family: color for family, (color, _) in style.FAMILIES.items()}
 _NAMED = ("softmax", "linear")
-_SIDES = [  # offsets of a name, in points, near ones first
-    (x * radius, y * radius)
-    for radius in (6, 12, 20, 30, 42)
-    for x, y in ((1, 0.6), (-1, 0.6), (1, -0.6), (-1, -0.6), (0.4, 1), (-0.4, 1), (0.4, -1))
-]
-_GAP = 2.0  # least distance of a name from another and from the edge, in pixels
 _MOVED = 3  # activations that are named because they change their rank most
 
 
@@ -104,35 +99,15 @@ def _draw_times(panel: Axes, limits: pd.DataFrame) -> Callable[[], None]:
     if not finite.all():  # of every family
         look = {"linestyle": "", "marker": "^", "color": "0.5"}
         panel.plot([], [], label="never, from most starts", **look)
-    slow = heights.sort_values(ascending=False).index[:_MOVED]
+    slow = heights.sort_values(ascending=False).index[: max(_MOVED, int((~finite).sum()))]
     title = f"time to {FRACTION:.0%} of the way, median of {STARTS} starts"
     panel.set(title=title, ylabel="time of gradient flow", yscale="log")
     return lambda: _name(panel, limits["risk"], heights, [*_NAMED, *slow])
 
 
 def _name(panel: Axes, x: pd.Series, y: pd.Series, names: list[str]) -> None:
-    """Write names near their points, where they cover no name and no point, inside the panel."""
-    from matplotlib.text import Text
-
-    figure = panel.get_figure(root=True)
-    assert figure is not None
-    figure.draw_without_rendering()  # the layout fixes how large a name is in the panel
-    inside, taken = panel.get_window_extent(), list[Any]()
-    points = panel.transData.transform(np.column_stack([x, y.reindex(x.index)]))
-    line = {"arrowstyle": "-", "color": "0.5", "linewidth": 0.6, "shrinkA": 0, "shrinkB": 2}
-    for name in (name for name in dict.fromkeys(names) if name in x.index):
-        for shift in _SIDES:
-            sides = {"ha": "left" if shift[0] > 0 else "right"}
-            sides["va"] = "bottom" if shift[1] > 0 else "top"
-            look: dict[str, Any] = {"textcoords": "offset points", "fontsize": 7, **sides}
-            look["arrowprops"] = line
-            text = panel.annotate(name, (x[name], y[name]), shift, **look)
-            text.get_window_extent()  # with its line: this call moves the text to its position
-            box = Text.get_window_extent(text).padded(_GAP)
-            if box.count_contains(points):
-                text.remove()
-                continue
-            if inside.count_contains(box.corners()) == 4 and not box.count_overlaps(taken):
-                taken.append(box)
-                break
-            text.remove()
+    """Write names near their points."""
+    kept = [name for name in dict.fromkeys(names) if name in x.index]
+    points = np.column_stack([x, y.reindex(x.index)])
+    at = np.column_stack([x[kept], y[kept]])
+    place_labels(panel, kept, at, points=points, fontsize=7, start=2.0)

@@ -10,6 +10,7 @@ import pandas as pd
 from slrlab._types import FloatArray, Report
 from slrlab.experiments.atlas.properties import properties
 from slrlab.figures import figure_atlas, style
+from slrlab.figures.labels import place_labels
 from slrlab.figures.registry import About
 from slrlab.model.activations import ACTIVATIONS
 from slrlab.model.tasks import SpikedSLR
@@ -46,13 +47,6 @@ _LACKS = {
 _NONE = 1e-9  # excess that is not drawn
 _LEAST = 1e-7  # smallest part that is drawn
 _ANGLES = (0.1, 1.0, 10.0, 40.0)
-_OFFSETS = np.array(  # offsets of labels, in points, near ones first
-    [
-        (radius * np.cos(angle), radius * np.sin(angle))
-        for radius in (7.0, 14.0, 22.0, 32.0, 44.0, 58.0)
-        for angle in np.arange(12) * np.pi / 6.0
-    ]
-)
 
 
 def compute(profile: str = "quick", report: Report | None = None) -> pd.DataFrame:
@@ -70,7 +64,9 @@ def draw(frame: pd.DataFrame) -> Figure:
     _draw_plane(plane, fixed)
     _draw_shares(axes[0, 1], frame[frame["length"] == RANDOM])
     style.shared_legend(figure, axes.flat, ncols=4)
-    _label_points(plane, fixed[fixed["excess"] > _NONE])  # when the layout is complete
+    named = fixed[fixed["excess"] > _NONE]
+    colors = [style.FAMILIES[family][0] for family in named["family"]]
+    place_labels(plane, named["activation"].tolist(), _points(named), colors=colors)
     return figure
 
 
@@ -102,47 +98,12 @@ def _draw_plane(panel: Axes, rows: pd.DataFrame) -> None:
     panel.set(xlabel="shape part of the excess", ylabel="size part of the excess")
     exact = rows.loc[rows["excess"] <= _NONE, "activation"]
     text = "on the posterior (0°):\n" + "\n".join(exact)
-    panel.text(0.03, 0.97, text, transform=panel.transAxes, va="top", fontsize=7, color="0.25")
+    panel.text(0.03, 0.935, text, transform=panel.transAxes, va="top", fontsize=6.5, color="0.25")
 
 
 def _points(rows: pd.DataFrame) -> FloatArray:
     """Return where each activation is drawn."""
     return rows[["shape_part", "size_part"]].to_numpy(dtype=float).clip(_LEAST)
-
-
-def _label_points(panel: Axes, rows: pd.DataFrame) -> None:
-    """Put each name at the nearest free place around its point."""
-    figure: Any = panel.figure
-    figure.canvas.draw()
-    renderer = figure.canvas.get_renderer()
-    pixel = figure.dpi / 72.0
-    points = panel.transData.transform(_points(rows))
-    frame = panel.get_window_extent(renderer)
-    inside = np.array([frame.x0, frame.y0, frame.x1, frame.y1])
-    taken = np.empty((0, 4))
-    for point, name, family in zip(points, rows["activation"], rows["family"], strict=True):
-        label = panel.text(0, 0, name, fontsize=6.5, color=style.FAMILIES[family][0])
-        extent = label.get_window_extent(renderer)
-        size = np.array([extent.width, extent.height])
-        centres = point + pixel * _OFFSETS + np.sign(_OFFSETS.round()) * [size[0] / 2.0, 0.0]
-        boxes = np.hstack([centres - size / 2.0, centres + size / 2.0])
-        others = np.hstack([points - 3.0 * pixel, points + 3.0 * pixel])
-        cost = 10.0 * _overlaps(boxes, taken) + 4.0 * _overlaps(boxes, others)
-        outside = (boxes[:, :2] < inside[:2]).any(1) | (boxes[:, 2:] > inside[2:]).any(1)
-        cost += 50.0 * outside
-        best = int(cost.argmin())
-        taken = np.vstack([taken, boxes[best]])
-        edge = np.clip(point, boxes[best, :2], boxes[best, 2:])
-        start, end, middle = panel.transData.inverted().transform([point, edge, centres[best]])
-        label.set(position=tuple(middle), ha="center", va="center")
-        if np.linalg.norm(_OFFSETS[best]) > 10.0:
-            panel.plot(*zip(start, end, strict=True), color="0.6", lw=0.5, zorder=1)
-
-
-def _overlaps(boxes: FloatArray, others: FloatArray) -> FloatArray:
-    """Return how many of the others each box overlaps."""
-    low, high = boxes[:, None, :2], boxes[:, None, 2:]
-    return np.asarray(((low < others[:, 2:]) & (high > others[:, :2])).all(-1).sum(-1), dtype=float)
 
 
 def _draw_shares(panel: Axes, rows: pd.DataFrame) -> None:

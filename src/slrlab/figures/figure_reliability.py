@@ -94,7 +94,7 @@ def draw(frame: pd.DataFrame) -> Figure:
         look = {"color": color, "marker": marker, "linestyle": dashes, "markersize": 3.5}
         _curve(trained, curve["bin_weight"], curve, look | {"label": f"$r_k={ridge:g}$"})
     infinite.set(xlabel="weight times its best factor", ylabel="posterior probability")
-    infinite.set_title("infinite data")
+    infinite.set_title("infinite data, six activations")
     trained.set(xlabel="weight", title=f"softmax, {style.in_symbols(alpha=ALPHA)}")
     _draw_rates(rates, frame[frame["panel"] == "hit rate"])
     for panel in (infinite, trained):
@@ -112,10 +112,13 @@ def _draw_rates(panel: Any, rows: pd.DataFrame) -> None:
     rate = hit_rate(TASK)
     panel.axvline(rate, color="0.8", zorder=0)
     apart = (rows["hit_rate"] - rate).abs() > _SAME_RATE
-    for _, group in rows[apart].groupby(["family", rows["read"].round(3)], sort=False):
+    lowest = 2.0
+    far = rows[apart].sort_values("read", ascending=False, kind="stable")
+    for _, group in far.groupby(["family", far["read"].round(3)], sort=False):
         place = (group["hit_rate"].min(), group["read"].iloc[0])
-        text = {"textcoords": "offset points", "ha": "right", "va": "center", "fontsize": 6.5}
-        panel.annotate(", ".join(group["activation"]), place, (-5, 0), **text)
+        lowest = min(place[1], lowest - 0.018)
+        text = {"ha": "right", "va": "center", "fontsize": 6.5}
+        panel.annotate(", ".join(group["activation"]), place, (place[0] - 0.002, lowest), **text)
     same = rows[~apart].sort_values("read", ascending=False, kind="stable")
     groups = same.groupby((same["read"].diff() < -_SAME_READ).cumsum())
     height = 2.0
@@ -126,8 +129,10 @@ def _draw_rates(panel: Any, rows: pd.DataFrame) -> None:
         text = {"xytext": (1.03, height), "textcoords": panel.get_yaxis_transform()}
         arrow = {"arrowstyle": "-", "color": "0.8", "linewidth": 0.5, "shrinkA": 0, "shrinkB": 3}
         name = f"{group['activation'].iloc[0]}{more}"
-        panel.annotate(name, (rate, at), **text, va="center", fontsize=6.5, arrowprops=arrow)
-    panel.set(xlim=(min(0.83, rows["hit_rate"].min() - 0.02), rate + 0.004), title="infinite data")
+        point = (float(group["hit_rate"].iloc[0]), at)
+        panel.annotate(name, point, **text, va="center", fontsize=6.5, arrowprops=arrow)
+    panel.set(xlim=(min(0.83, rows["hit_rate"].min() - 0.02), rate + 0.004))
+    panel.set(title="infinite data, every activation")
     panel.set(xlabel="hit rate", ylabel="read from the relevant token: $1-$risk")
 
 

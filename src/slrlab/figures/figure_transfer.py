@@ -27,7 +27,8 @@ ABOUT = About(
     nothing at any pair, SSMax loses off the diagonal, sparsemax most where sequences are longer
     than in the fit; sigmoid breaks at longer and ReLU over L at shorter ones. Right: softmax
     trained at length 10 on two samples per dimension, with factors on the scores. The best factor
-    is above 1 but does not grow as log L: it tends to the dotted line.
+    is above 1 but does not grow as log L: it tends to the dotted line. Losses above 1.3 are not
+    drawn: there the curve of log L leaves the panel.
     """,
     costs={"transfer: maps": 3.0, "transfer: trained": 5.0},
     section="Atlas of activations",

@@ -3,6 +3,7 @@ import itertools
 import math
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -27,8 +28,9 @@ from slrlab.experiments.atlas.panel import (
     verdict,
 )
 from slrlab.figures.atlas import write_atlas
-from slrlab.model.activations import ACTIVATIONS
+from slrlab.model.activations import ACTIVATIONS, Projection
 from slrlab.model.cards import ABSENT, CARDS
+from slrlab.model.families import NormMax, TopK
 from slrlab.model.traits import increasing
 
 NAMES = ["linear", "softmax", "sparsemax", "hedgehog", "normalised: exp(x) + x**2"]
@@ -87,6 +89,50 @@ def test_every_ninth_row_of_the_stored_table_is_what_the_code_computes(stored):
     names, tasks = zip(*points, strict=True)
     assert (set(names), set(tasks)) == (set(ACTIVATIONS), set(PANEL))
     assert_computed(stored, points)
+
+
+def test_the_page_says_how_many_are_published_as_they_are():
+    sources = [CARDS[name].source for name in ACTIVATIONS]
+    kinds = [sum(word in source for source in sources) for word in ("variant of", "an ablation")]
+    assert (len(sources), kinds) == (43, [3, 1])
+
+
+KINKED = [
+    name
+    for name, activation in ACTIVATIONS.items()
+    if (getattr(activation, "base", activation).bends)
+    or isinstance(getattr(activation, "base", activation), Projection | NormMax | TopK)
+]
+
+
+@pytest.mark.slow
+def test_stored_rows_of_kinked_and_projected_maps_against_plain_monte_carlo(stored):
+    tasks = dict(zip(_labels(), PANEL, strict=True))
+    finite = np.isfinite(stored[["m_k", "bias"]]).all(axis=1)
+    rows = stored[stored["activation"].isin(KINKED) & finite]
+    gaps = []
+    for seed, row in enumerate(rows.to_dict("records")):
+        task = tasks[(row["task"], row["signal"], row["length"], row["noise"])]
+        rng = np.random.default_rng(seed)
+        size = max(300, round(200_000 / task.length.mean))
+        lengths, counts = np.unique(task.length.sample(rng, size), return_counts=True)
+        errors = []
+        for length, count in zip(lengths.tolist(), counts.tolist(), strict=True):
+            scores, _ = task.sample_scores(rng, count, length)
+            activation = make_activation(row["activation"]).with_bias(row["bias"])
+            sigma, p = activation.weights(row["m_k"] * scores), task.posterior(scores)
+            read = row["m_v"] * sigma
+            errors.append(1.0 - 2.0 * (read * p).sum(axis=1) + (read**2).sum(axis=1))
+        drawn = np.concatenate(errors)
+        gap = drawn.mean() - (row["risk"] - task.noise**2)
+        gaps.append(gap / (drawn.std() / math.sqrt(size) + 1e-12))
+    assert len(gaps) > 250
+    assert np.abs(gaps).max() < 3.5
+    assert 0.85 < np.sqrt(np.mean(np.square(gaps))) < 1.15
+
+
+def _labels():
+    return [(task.name, task.signal, str(task.length), task.noise) for task in PANEL]
 
 
 def test_the_page_has_the_losses_of_the_longest_sequences(stored):

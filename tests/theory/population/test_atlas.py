@@ -64,6 +64,12 @@ def test_excess_against_independent_values(name, which):
     assert -(0.01 * value if name in BEATEN else tolerance) < above < tolerance
 
 
+def test_excess_of_the_logistic_with_a_free_constant_beside_the_log_of_the_length():
+    free = make_activation("sigmoid-log-length").with_bias(None)
+    excess = 1000.0 * minimal_risk(SpikedSLR(9.0, "uniform(1,10)"), free).excess
+    assert excess == pytest.approx(96.0, abs=0.5)
+
+
 @pytest.mark.parametrize(("name", "value", "digit"), [("softmax-1", 3.5, 0.1), ("softpick", 9, 1)])
 def test_excess_of_two_tokens_against_independent_values(name, value, digit):
     excess = 1000.0 * minimal_risk(SpikedSLR(5.0, 2), name).excess

@@ -165,11 +165,11 @@ def setting_labels(frame: pd.DataFrame) -> pd.Series:
 def ranking(frame: pd.DataFrame) -> pd.DataFrame:
     """Return one row for each activation: mean and worst loss, where it is worst, where it breaks.
 
-    Hit rate and mean weight are means over the panel; the hit rate is the same for every
-    activation that increases. An activation breaks at the lengths of spiked-SLR at signal 9 where it misses more than a tenth of the
-    attainable gain. Mean losses that differ by no more than their errors share the best rank.
-    Means are over the settings that could be computed; ``missing`` counts the others, ``doubtful``
-    those that are not accurate to a hundredth of the attainable gain, with ``doubts`` by status.
+    The hit rate is a mean over the panel, the same for every activation that increases. An
+    activation breaks at the lengths of spiked-SLR at signal 9 where it misses more than a tenth of
+    the attainable gain. Mean losses that differ by no more than their errors share the best rank.
+    Means are over the settings that could be computed. ``missing`` counts the others, ``doubtful``
+    those that are not accurate to a hundredth of the attainable gain, by status in ``doubts``.
     """
     gain = 1.0 + frame["noise"] ** 2 - frame["bayes_risk"]
     # a loss below rounding is none

@@ -21,6 +21,7 @@ from slrlab.model.activations import SOFTMAX, Activation
 from slrlab.model.arrangements import check_family, relevant_count
 from slrlab.model.setting import Setting
 from slrlab.model.tasks import Task
+from slrlab.model.traits import increasing
 from slrlab.numerics.blas import one_blas_thread
 from slrlab.theory.moments import AttentionMoments
 from slrlab.theory.moments.infinite_keys import infinite_keys
@@ -232,13 +233,16 @@ def weights_of(best: PopulationRisk, *, tokens: int = 200_000) -> dict[str, Esti
     already.
     """
     task, activation = best.setting.task, best.setting.activation or SOFTMAX
-    fixed, _ = evaluable(activation, best)
+    fixed = SOFTMAX if math.isinf(best.bias) else activation.with_bias(best.bias)
     keys = (best.m_k if math.isfinite(best.m_k) else FAR, best.R_k)
     count = max(_FEWEST, round(tokens / task.length.mean))
     sample = sample_weights(task, fixed, keys, samples=count, bins=_BINS, seed=0)
     sampled = best.status is Status.SAMPLED
+    # where weights differ by less than rounding, the order of the scores is still theirs
+    ordered = increasing(activation) and keys[0] > 0.0 and keys[1] == 0.0
+    exact = Estimate(_scores_hit(task, 1.0, 0.0), 0.0) if ordered else None
     return {
-        "hit_rate": _hit_rate(task, keys, sample),
+        "hit_rate": exact or _hit_rate(task, keys, sample),
         "mean_weight": sample.estimate((1.0, "target")) if sampled else Estimate(best.A, 0.0),
         "entropy": sample.estimate((1.0, "entropy")),
         "miscalibration": sample.miscalibration(best.m_v),
