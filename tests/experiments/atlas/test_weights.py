@@ -1,7 +1,11 @@
+from pathlib import Path
+
+import pandas as pd
 import pytest
 
 from slrlab import SpikedSLR, hit_rate, minimal_risk
 from slrlab.experiments.atlas.weights import NUMBERS, atlas_weights
+from slrlab.model.activations import ACTIVATIONS
 
 TASK = SpikedSLR(2.0, 3)
 
