@@ -134,7 +134,7 @@ def _draw_found(panel: Any, rows: pd.DataFrame) -> None:
         point = (float(group["hit_rate"].iloc[0]), at)
         panel.annotate(name, point, **text, va="center", fontsize=6.5, arrowprops=arrow)
     panel.set(xlim=(min(0.83, rows["hit_rate"].min() - 0.02), rate + 0.004))
-    panel.set(title="infinite data, every activation")
+    panel.set(title="infinite data, hit rates")
     panel.set(xlabel="hit rate", ylabel="read from the relevant token: $1-$risk")
 
 
