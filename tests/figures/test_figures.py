@@ -169,7 +169,8 @@ def test_softmax_is_on_the_diagonal_of_the_reliability_diagram(monkeypatch):
     assert trained["bin_posterior"] > trained["bin_weight"]  # a strong ridge makes it unsure
     drawn = figure_reliability.draw(frame)
     titles = [axes.get_title() for axes in drawn.axes]
-    assert titles == ["infinite data", "softmax, $\\alpha=16$", "infinite data"]
+    words = ("infinite data, six activations", "infinite data, hit rates")
+    assert titles == [words[0], "softmax, $\\alpha=16$", words[1]]
     assert [len(axes.containers) for axes in drawn.axes] == [6, 1, 0]
     rates = frame[frame["panel"] == "hit rate"].set_index("activation")
     rate = hit_rate(figure_reliability.TASK)

@@ -112,13 +112,15 @@ def _draw_rates(panel: Any, rows: pd.DataFrame) -> None:
     rate = hit_rate(TASK)
     panel.axvline(rate, color="0.8", zorder=0)
     apart = (rows["hit_rate"] - rate).abs() > _SAME_RATE
-    lowest = 2.0
+    above = 2.0
     far = rows[apart].sort_values("read", ascending=False, kind="stable")
     for _, group in far.groupby(["family", far["read"].round(3)], sort=False):
         place = (group["hit_rate"].min(), group["read"].iloc[0])
-        lowest = min(place[1], lowest - 0.018)
-        text = {"ha": "right", "va": "center", "fontsize": 6.5}
-        panel.annotate(", ".join(group["activation"]), place, (place[0] - 0.002, lowest), **text)
+        below = above - place[1] < 0.01  # of two neighbours one name is above, one below
+        text = {"textcoords": "offset points", "ha": "right", "fontsize": 6.5}
+        text["va"] = "top" if below else "bottom"
+        panel.annotate(", ".join(group["activation"]), place, (-4, -2 if below else 2), **text)
+        above = float(place[1])
     same = rows[~apart].sort_values("read", ascending=False, kind="stable")
     groups = same.groupby((same["read"].diff() < -_SAME_READ).cumsum())
     height = 2.0
@@ -132,7 +134,7 @@ def _draw_rates(panel: Any, rows: pd.DataFrame) -> None:
         point = (float(group["hit_rate"].iloc[0]), at)
         panel.annotate(name, point, **text, va="center", fontsize=6.5, arrowprops=arrow)
     panel.set(xlim=(min(0.83, rows["hit_rate"].min() - 0.02), rate + 0.004))
-    panel.set(title="infinite data, every activation")
+    panel.set(title="infinite data, hit rates")
     panel.set(xlabel="hit rate", ylabel="read from the relevant token: $1-$risk")
 
 

@@ -56,7 +56,7 @@ def place_labels(
     crowd = (np.abs(ends[:, None] - markers).max(-1) < 30.0 * pixel).sum(1)
     for index in np.argsort(-crowd, kind="stable"):
         point, color = ends[index], "black" if colors is None else colors[index]
-        label = panel.text(*at[index], names[index], fontsize=fontsize, color=color)
+        label = panel.text(at[index, 0], at[index, 1], names[index], fontsize=fontsize, color=color)
         extent = label.get_window_extent(renderer)
         half = np.array([extent.width, extent.height]) / 2.0 + pixel
         centres = point + pixel * _OFFSETS + np.sign(_OFFSETS.round(6)) * half
@@ -77,13 +77,11 @@ def place_labels(
             cost[row] += _ACROSS * _close(way, leaders, pixel).any()
         best = int(cost.argmin())
         taken = np.vstack([taken, boxes[best]])
-        start, end, middle = panel.transData.inverted().transform(
-            [point, edges[best], centres[best]]
-        )
-        label.set(position=tuple(middle), ha="center", va="center")
+        ways = panel.transData.inverted().transform([point, edges[best], centres[best]])
+        label.set(position=tuple(ways[2]), ha="center", va="center")
         if np.linalg.norm(_OFFSETS[best]) > _NEAR:
             leaders = np.vstack([leaders, point + _STEPS[5:] * (edges[best] - point)])
-            panel.plot(*zip(start, end, strict=True), color="0.6", lw=0.5, zorder=1)
+            panel.plot(ways[:2, 0], ways[:2, 1], color="0.6", lw=0.5, zorder=1)
 
 
 def _box(extent: Any) -> list[float]:

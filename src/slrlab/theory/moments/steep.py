@@ -164,7 +164,8 @@ def _zones(activation: Normalised, exponential: float, reach: float) -> tuple[fl
     """
     if activation.exponential != "nowhere":
         return exponential, _FLAT
-    scores = _FLAT * _RATIO ** np.arange(2 + max(0, math.ceil(math.log(reach / _FLAT, _RATIO))))
+    count = 2 + max(0, math.ceil(math.log(reach / _FLAT, _RATIO)))
+    scores: FloatArray = np.geomspace(_FLAT, _FLAT * _RATIO ** (count - 1), count)
     ends = []
     for sign in (-1.0, 1.0):
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
