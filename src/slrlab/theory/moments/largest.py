@@ -33,8 +33,7 @@ def all_below(task: Task, high: float) -> float:
     """Return the chance that all key scores ``χ*`` lie below ``high``."""
     log_law, rest = np.asarray(special.log_ndtr(np.array([high]))), task.length
     if isinstance(task, TiltedTask):
-        x, weights = _nodes(task, high, 1.0)
-        own = float(weights @ np.exp(np.minimum(task.log_ratio(x), 700.0)))
+        own = float(_relevant_nodes(task, high, 1.0)[1].sum())
     elif isinstance(task, ArrangementTask):
         rest = rest.shortened(task.shifts.size - 1)
         own = math.exp(float(special.log_ndtr(high - task.shifts).sum()))
@@ -55,11 +54,11 @@ def relevant_is_largest(task: Task, high: float = math.inf, resolution: float = 
         return 1.0
     if isinstance(task, ArrangementTask):
         return _arranged(task, 1.0, high, resolution)
-    x, law = _nodes(task, high, resolution)
     if isinstance(task, TiltedTask):
-        ratio = np.exp(np.minimum(task.log_ratio(x), 700.0))
-        return float(law * ratio @ task.length.generating(special.log_ndtr(x))[0])
+        x, relevant = _relevant_nodes(task, high, resolution)
+        return float(relevant @ task.length.generating(special.log_ndtr(x))[0])
     assert isinstance(task, SelectionTask)
+    x, law = _nodes(task, high, resolution)
     nodes, step = key_nodes(task, task.steepness, resolution)
     tokens = gauss_weights(nodes, step)
     u, weights = selection_grid(task, nodes, tokens, resolution, sharpness=math.inf)
@@ -128,9 +127,8 @@ def _noisy_tilted(task: TiltedTask, rho: float, rest: float, resolution: float) 
         alone = math.fsum(p for n, p in task.length.pairs() if n == 1)
         return 1.0 if rho > 0.0 else alone
     if task.gaussian_shift is not None:
-        shift, reach = rho * task.gaussian_shift, edge(task)
-        low, top = min(-reach, shift - EDGE), max(reach, shift + EDGE)
-        edges = np.linspace(low, top, 1 + math.ceil(top - low))
+        shift = rho * task.gaussian_shift
+        edges = np.linspace(shift - EDGE, shift + EDGE, 1 + math.ceil(2.0 * EDGE))
         x, weights = panels(edges, resolution)
         law = gauss_weights(x - shift, 1.0) * weights
         return float(law @ task.length.generating(special.log_ndtr(x))[0])
@@ -169,11 +167,26 @@ def _noisy_argmax(task: SelectionTask, rho: float, rest: float, resolution: floa
     return float(law @ chance @ weights)
 
 
-def _nodes(task: Task, high: float, resolution: float) -> tuple[FloatArray, FloatArray]:
+def _relevant_nodes(
+    task: TiltedTask, high: float, resolution: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return panel nodes below ``high`` and the weights of the relevant score on them."""
+    low, top = task.relevant_interval
+    top = min(top, high)
+    if top <= low:
+        return np.zeros(0), np.zeros(0)
+    x, weights = panels(np.linspace(low, top, 1 + math.ceil(top - low)), resolution)
+    if task.gaussian_shift is not None:
+        return x, gauss_weights(x - task.gaussian_shift, 1.0) * weights
+    log_law = task.log_ratio(x) - (x**2 + math.log(2.0 * math.pi)) / 2.0
+    return x, np.exp(log_law) * weights
+
+
+def _nodes(task: SelectionTask, high: float, resolution: float) -> tuple[FloatArray, FloatArray]:
     """Return panel nodes below ``high`` and the weights of a standard normal on them."""
     low, top = score_interval(task)
     top = min(top, high)
-    widest = 1.0 / max(1.0, 0.5 * task.steepness if isinstance(task, SelectionTask) else 1.0)
+    widest = 1.0 / max(1.0, 0.5 * task.steepness)
     x, weights = panels(np.linspace(low, top, 1 + math.ceil((top - low) / widest)), resolution)
     return x, gauss_weights(x, 1.0) * weights
 

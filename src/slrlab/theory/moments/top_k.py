@@ -14,6 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
+from slrlab._errors import ComputationError
 from slrlab._types import FloatArray
 from slrlab.model.activations import SOFTMAX
 from slrlab.model.arrangements import relevant_count
@@ -22,7 +23,7 @@ from slrlab.model.lengths import LengthLaw
 from slrlab.model.tasks import SelectionTask, Task, TiltedTask
 from slrlab.numerics.graded import panels, running_matrix
 from slrlab.numerics.simplex import STEP
-from slrlab.theory.moments.largest import relevant_is_largest
+from slrlab.theory.moments.largest import noisy_is_largest
 from slrlab.theory.moments.nodes import edge, gauss_weights, key_nodes
 from slrlab.theory.moments.selected import normalised_selected, selection_grid
 from slrlab.theory.moments.tilted import normalised_tilted
@@ -31,6 +32,7 @@ from slrlab.theory.moments.types import AttentionMoments
 _STEEPEST = 64.0  # slope of the log posterior that the selection variable resolves
 _BELOW, _ABOVE = 45.0, 4.5  # reach of T e^{−T} in log T
 _DEAREST = 64.0  # the same beyond which sampling more than the largest is cheaper
+_MOST_VALUES = 1e8  # largest size of a table of scores and Laplace variables
 _COARSE = 0.7  # panels and steps at resolution 1 on a selection task, for ten digits
 
 
@@ -45,10 +47,12 @@ def top_k_moments(
     steepness = 0.0
     if isinstance(task, SelectionTask) and not task.hard:
         steepness = task.steepness
-    if k == 1 and aligned and steepness <= _STEEPEST:
-        hit = relevant_is_largest(task, resolution=resolution) / math.sqrt(relevant_count(task))
+    shifted = isinstance(task, TiltedTask) and task.gaussian_shift is not None
+    if k == 1 and (aligned or shifted) and steepness <= _STEEPEST:
+        largest = min(1.0, noisy_is_largest(task, m_k, R_k, resolution))
+        hit = largest / math.sqrt(relevant_count(task))
         return AttentionMoments(hit, 1.0 - hit, 1.0 - hit**2)  # one weight is 1
-    if isinstance(task, TiltedTask) and task.gaussian_shift is not None:
+    if isinstance(task, TiltedTask) and shifted:
         sums = _tilted(task, k, (m_k, R_k), resolution)
     elif isinstance(task, SelectionTask) and aligned and not task.hard and steepness <= _DEAREST:
         sums = _selected(task, k, m_k, resolution)
@@ -136,7 +140,13 @@ class _Grid:
         x, weights = panels(edges, resolution)
         running = np.diff(edges)[:, None, None] / 2.0 * running_matrix(resolution)
         step = STEP / resolution
-        u = np.arange(-width * high - _BELOW, -width * low + _ABOVE, step)
+        u_low, u_high = -width * high - _BELOW, -width * low + _ABOVE
+        if x.size * (u_high - u_low) > _MOST_VALUES * step:
+            raise ComputationError(
+                f"softmax over the largest scores on {task.name} at signal {task.signal:g} and "
+                f"scores of standard deviation {width:.4g} needs too many nodes"
+            )
+        u = np.arange(u_low, u_high, step)
         t = np.exp(np.clip(u + width * x[:, None], -700.0, 50.0))
         return cls(x, weights, running, t, step)
 
