@@ -26,9 +26,9 @@ ABOUT = About(
     the attainable gain that is missed (red: above 1, worse than the prediction 0). Softmax loses
     nothing at any pair, SSMax loses off the diagonal, sparsemax most where sequences are longer
     than in the fit; sigmoid breaks at longer and ReLU over L at shorter ones. Right: softmax
-    trained at length 10 on two samples per dimension, with factors on the scores. The best factor
-    is above 1 but does not grow as log L: it tends to the dotted line. Losses above 1.3 are not
-    drawn: there the curve of log L leaves the panel.
+    trained at length 10 on two samples per dimension, with factors on the scores; losses above 1.3
+    are not drawn, so that the curve of log L leaves the panel, and the best factor is above 1 but
+    tends to the dotted line instead of growing as log L.
     """,
     costs={"transfer: maps": 3.0, "transfer: trained": 5.0},
     section="Atlas of activations",

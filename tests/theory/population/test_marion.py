@@ -141,7 +141,7 @@ def test_it_is_made_from_its_name():
     assert make_task("marion", signal=2.0, length=3, relevant_std=0.5) == task
     assert make_task("marion", signal=2.0, length=3).relevant_std == math.sqrt(0.5)
     assert task.is_named
-    with pytest.raises(ValueError, match=r"^relevant_std must be a number in \[0.01, 100\], got 0"):
+    with pytest.raises(ValueError, match=r"^relevant_std must be a number from 0.01 to 100, got 0"):
         MarionSLR(2.0, 3, relevant_std=0.0)
     with pytest.raises(
         ValueError, match=r"^relevant_std must not be given for the task spiked, go"
