@@ -143,6 +143,27 @@ def test_the_page_has_the_losses_of_the_longest_sequences(stored):
     assert f"not at 10,000 ({three[0]} and {three[2]})" in page
 
 
+def test_the_paragraph_to_quote_has_the_losses_of_the_table(stored):
+    nine = stored[(stored["task"] == "spiked") & (stored["signal"] == 9.0)]
+    loss = nine[nine["noise"] == 0.0].set_index(["activation", "length"])["loss"]
+    page = " ".join((TABLE.parents[2] / "atlas.md").read_text(encoding="utf-8").split())
+    paragraph = page.partition("## In one paragraph")[2].partition(" ## ")[0]
+    ten = loss.xs("10", level="length")
+    assert (
+        f"misses {ten['entmax15']:.4f} of what can be gained, sparsemax {ten['sparsemax']:.3f})"
+        in (paragraph)
+    )
+    assert f"misses {ten['sigmoid']:.2f} at length 10 in its best form" in paragraph
+    assert f"and {ten['linear']:.2f} as linear attention" in paragraph
+    for name in ("softplus", "elu1"):
+        short, middle, long = (loss[name, length] for length in ("10", "100", "10000"))
+        assert f"miss {short:.2f} at length 10, {middle:.2f} at 100 and {long:.2f} at 10,000" in (
+            paragraph
+        )
+    divided, plain = (loss[name, "uniform(1,10)"] for name in ("relu-over-length", "relu"))
+    assert f"misses {divided:.2f} instead of {plain:.2f}" in paragraph
+
+
 def test_increasing_maps_find_the_same_tokens_and_the_others_have_a_sampled_hit_rate(stored):
     rows = stored[["task", "signal", "length", "noise"]].itertuples(index=False)
     tasks = {(task.name, task.signal, str(task.length), task.noise): task for task in PANEL}
