@@ -184,8 +184,8 @@ def _own_options() -> Iterator[inspect.Parameter]:
 
 def _description(kind: type[Task], name: str) -> str:
     """Return what the documentation of a class says of a parameter, as one line."""
-    found = re.search(rf"^{name}\n((?: +\S.*\n?)+)", inspect.getdoc(kind) or "", re.M)
-    return "" if found is None else " ".join(found[1].replace("`", "").split())
+    entry = re.search(rf"^{name}\n((?: +\S.*\n?)+)", inspect.getdoc(kind) or "", re.M)
+    return "" if entry is None else " ".join(entry[1].replace("`", "").split())
 
 
 read_task.__signature__ = inspect.Signature(  # type: ignore[attr-defined]

@@ -117,9 +117,9 @@ class FittedVectors(SquaredNorms):
         factor, status = self._search(task)
         if factor == 1.0:
             return factor, status
-        found, plain = (self._scaled(task, one) for one in (factor, 1.0))
-        slack = found.error + plain.error + _SAME * plain.risk
-        return (factor, status) if found.risk <= plain.risk + slack else (1.0, Status.INACCURATE)
+        scaled, plain = (self._scaled(task, one) for one in (factor, 1.0))
+        slack = scaled.error + plain.error + _SAME * plain.risk
+        return (factor, status) if scaled.risk <= plain.risk + slack else (1.0, Status.INACCURATE)
 
     def _search(self, task: Task) -> tuple[float, Status]:
         """Return the best factor as approximate risks have it."""

@@ -226,8 +226,8 @@ def _gaze(trained: _Trained, task: RetrievalTask, sequences: int) -> Row:
         return {"weight": math.nan, "entropy": math.nan, "reading": 0.0}
     entropies = -xlogy(shares, shares).sum(axis=1) / math.log(shares.shape[1])
     on_answer = np.take_along_axis(shares, locations[:, None], axis=1)
-    found = {"weight": on_answer, "entropy": entropies, "reading": read}
-    return {name: float(values.mean()) for name, values in found.items()}
+    columns = {"weight": on_answer, "entropy": entropies, "reading": read}
+    return {name: float(values.mean()) for name, values in columns.items()}
 
 
 def failed(run: Run, status: str, tests: Sequence[Row]) -> bool:
